@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Answers shared by all workers, bounded in bytes, read without locks.
+ *
+ * Set-associative: an array of buckets of references to immutable answers; readers follow them inside an rcu read section (QSBR: valid until the
+ * worker's next quiescent state; cache_hold keeps one longer, for a query that parks). Writers replace a reference by compare-and-swap. The memory
+ * (chunks.h) is a log of whole chunks that cache_tidy empties oldest first, moving what was asked for since to the front: a CLOCK.
+ * Policy never enters: what upstream said is kept, judged anew for every answer. Negative answers without SOA are not put here. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "wire/msg.h"
+
+struct cache;
+/* CACHE_ANSWER_MAX: message, names and addresses together; what is larger is not kept (65535-byte messages are as good as unheard of). */
+enum { CACHE_TTL_MAX_S = 86400, CACHE_NEG_TTL_MAX_S = 3600, CACHE_ANSWER_MAX = 65536, CACHE_BYTES_MIN = 1 << 20 };
+
+struct cache_key {
+	const struct name *qname;
+	uint64_t name_hash;     /* of the whole name, any seed as long as it is one per cache */
+	uint16_t qtype, qclass;
+	uint16_t group;         /* upstream group */
+	uint8_t variant;        /* bit 0 DO, bit 1 CD */
+};
+
+struct name_ref {
+	uint8_t len;
+	uint8_t wire[]; /* lower-case, uncompressed, with the root byte */
+};
+
+/* One kept answer. Names of its chain and addresses are kept beside the message so that a hit is judged and steered without parsing. */
+struct cache_answer {
+	uint32_t stored_s, expires_s; /* seconds of the worker's monotonic clock (clock_ms / 1000) */
+	uint16_t msg_len, ttl_count, addr_count, flags;
+	uint8_t chain_len, rcode;
+	bool is_nodata;
+	const uint8_t *msg; /* question first, no additional section */
+	const uint16_t *ttl_offset;
+	const struct addr *addrs;
+	const struct name_ref *const *chain; /* chain[0] is qname */
+};
+
+/* Everything the cache ever uses, its own tables included, is within bytes_max. 0, -EINVAL (bytes_max under CACHE_BYTES_MIN), -ENOMEM. */
+int cache_new(struct cache **ret, uint64_t bytes_max);
+void cache_free(struct cache *c); /* no reader may be left; takes NULL */
+/* Worker, in a read section. NULL: not there or expired. now_s as above. */
+const struct cache_answer *cache_find(struct cache *c, const struct cache_key *key, uint32_t now_s);
+/* The same without counting a hit or a miss. */
+const struct cache_answer *cache_find_quiet(struct cache *c, const struct cache_key *key, uint32_t now_s);
+/* Worker, in a read section. Keeps an answer for ttl_min_s (bounded as above). Copies everything. Older equal keys are replaced. Never blocks or
+ * allocates; what does not fit is not kept. Nor are answers other than NOERROR and NXDOMAIN, cut ones (TC, is_cut), and negative ones or ones
+ * whose chain stays open without SOA. */
+void cache_put(struct cache *c, const struct cache_key *key, const uint8_t *msg, size_t len, const struct wire_answer *walked, uint32_t now_s);
+/* Keeps a (reference counted) answer beyond the read section; every hold is given back with cache_release. A hold keeps the answer's whole
+ * chunk, so it is for parked queries, not for minutes. */
+const struct cache_answer *cache_hold(const struct cache_answer *a);
+void cache_release(const struct cache_answer *a); /* any thread */
+/* One thread, not a worker, every 50 ms: makes room ahead of the puts (an eighth of the memory is kept free), waiting for a grace period when there
+ * is something to free. Without it a full cache keeps what it has and takes no more. Calls of it never overlap. */
+void cache_tidy(struct cache *c, uint32_t now_s);
+/* Calls back for every live answer. The caller is a registered, online thread (base/rcu.h) that holds no rcu pointer: cache_walk
+ * quiesces between buckets. Answers put while walking may or may not be seen; to cover them the caller publishes first what makes workers
+ * judge new answers its way. */
+void cache_walk(struct cache *c, uint32_t now_s, void (*cb)(void *ctx, const struct cache_answer *a), void *ctx);
+/* Threads as cache_walk. under: NULL: all; a name: it and everything under it. Returns how many went. */
+unsigned cache_flush(struct cache *c, const struct name *under);
+
+struct cache_stat {
+	uint64_t entries, bytes, bytes_max; /* bytes: chunks in use and the tables */
+	uint64_t hits, misses, puts, evictions;
+	uint64_t too_big, no_room;          /* puts that were not kept */
+};
+void cache_stat(const struct cache *c, struct cache_stat *ret); /* any thread; numbers of different moments */

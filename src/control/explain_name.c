@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `explain NAME`: the same steps as a query takes (dns/query.c): local names, filter and steer of the question, the upstream, the cache, then filter and
+ * steer of the answer when it is known. The control thread; cached answers are copied at once, they live only inside a read section. */
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "control/explain.h"
+
+struct seen { bool is_cached, is_nodata; uint8_t rcode, variant; uint32_t age_s, left_s; };
+
+static void judge(struct explain *x)
+{
+	uint64_t gen = index_generation(policy_index(x->policy));
+	for (unsigned i = 0; i < x->chain_len; i++)
+		policy_judge(x->policy, gen, &x->chain[i], &x->judged[i]);
+}
+
+static void outcome(struct explain *x, json_t *text)
+{
+	json_object_set_new(x->out, "outcome", text);
+}
+
+/* --- filter --- */
+
+/* Which name of the chain, or which address, the rule took. */
+static json_t *filter_entry(struct explain *x, const struct verdict *v)
+{
+	const struct cfg_filter *f = &x->snap->config->filters[v->rule];
+	if (v->list < 0)
+		return NULL;
+	for (unsigned i = 0; i < x->chain_len; i++)
+		if (explain_list_of(x, &f->names, i) == v->list && explain_list_of(x, &f->except_names, i) < 0)
+			return explain_entry(x, (unsigned)v->list, i);
+	for (unsigned i = 0; i < x->addr_count; i++) {
+		struct verdict one = policy_filter(x->policy, &x->groups, NULL, 0, &x->addrs[i], 1);
+		char text[ADDR_TEXT_MAX];
+		if (one.rule != v->rule)
+			continue;
+		json_t *j = json_pack("{s:o, s:s}", "list", control_text(x->snap->config->lists[v->list].name), "address", addr_print(text, &x->addrs[i]));
+		explain_want_address(x, j, (unsigned)v->list, &x->addrs[i]);
+		return j;
+	}
+	return NULL;
+}
+
+static void tell_filter(struct explain *x, const struct verdict *v, json_t *lost)
+{
+	static const char *const kinds[] = {[VERDICT_PASS] = "pass", [VERDICT_ALLOW] = "allow", [VERDICT_BLOCK] = "block"};
+	const struct config *c = x->snap->config;
+	json_t *j = json_pack("{s:s}", "verdict", kinds[v->kind]);
+	if (v->kind == VERDICT_BLOCK)
+		json_object_set_new(j, "block", json_string(block_text(v->block)));
+	if (v->rule >= 0)
+		json_object_set_new(j, "rule", rule_json_filter(c, (unsigned)v->rule));
+	json_t *entry = v->rule >= 0 ? filter_entry(x, v) : NULL;
+	if (entry)
+		json_object_set_new(j, "by", entry);
+	json_object_set_new(x->out, "filter", j);
+	explain_filter_losers(x, v, lost);
+}
+
+static json_t *block_outcome(const struct explain *x, const struct verdict *v)
+{
+	static const char *const texts[] = {[BLOCK_NONE] = "", [BLOCK_NXDOMAIN] = "answered NXDOMAIN", [BLOCK_NODATA] = "answered without records",
+		[BLOCK_ZERO] = "answered with the zero address", [BLOCK_REFUSE] = "answered REFUSED", [BLOCK_DROP] = "not answered"};
+	const char *name = x->snap->config->filters[v->rule].name;
+	return control_textf("%s: blocked by %s", texts[v->block], name ? name : "a filter rule");
+}
+
+/* --- steer --- */
+
+static json_t *hit_json(struct explain *x, const struct steer_hit *h)
+{
+	const struct config *c = x->snap->config;
+	const struct cfg_steer *s = &c->steers[h->rule];
+	char text[NAME_TEXT_MAX];
+	json_t *j = json_pack("{s:i, s:o, s:[o,o]}", "rule", h->rule + 1, "name", control_text(s->name), "sets", control_textf("r%08x_4", s->id),
+		control_textf("r%08x_6", s->id));
+	if (h->name < x->chain_len)
+		json_object_set_new(j, "of", control_text(name_to_text(text, x->chain[h->name].wire)));
+	return j;
+}
+
+static void tell_steer(struct explain *x, const struct steer_result *s, json_t *lost)
+{
+	const struct config *c = x->snap->config;
+	json_t *sets = json_array(), *j = json_object();
+	for (unsigned i = 0; i < s->count; i++)
+		json_array_append_new(sets, hit_json(x, &s->hits[i]));
+	json_object_set_new(j, "sets", sets);
+	json_object_set_new(j, "unsafe", json_boolean(s->is_unsafe));
+	if (s->rule >= 0) {
+		const struct cfg_steer *rule = &c->steers[s->rule];
+		json_object_set_new(j, "rule", rule_json_steer(c, (unsigned)s->rule));
+		for (unsigned i = 0; i < x->chain_len; i++) {
+			int list = explain_list_of(x, &rule->names, i);
+			if (list < 0 || explain_list_of(x, &rule->except_names, i) >= 0)
+				continue;
+			json_object_set_new(j, "by", explain_entry(x, (unsigned)list, i));
+			break;
+		}
+		if (s->count)
+			snprintf(x->deciding, sizeof(x->deciding), "%08x", rule->id);
+	}
+	if (s->way >= 0) {
+		json_object_set_new(j, "way", control_text(c->ways[s->way].name));
+		json_object_set_new(j, "mark", control_textf("%#x", c->ways[s->way].mark));
+		json_object_set_new(j, "way_now", way_state_text(x->env, x->snap, s->way));
+		json_object_set_new(j, "answers_aaaa", json_boolean(!way_bit(x->env, x->snap, s->way, '6')));
+	}
+	json_object_set_new(x->out, "steer", j);
+	explain_steer_losers(x, s, lost);
+}
+
+static json_t *steer_outcome(const struct explain *x, const struct steer_result *s, uint16_t qtype)
+{
+	const struct config *c = x->snap->config;
+	const char *way = s->way >= 0 ? c->ways[s->way].name : NULL;
+	if (s->is_unsafe)
+		return json_string("answered SERVFAIL: the exit depends on the client's Ethernet address, which is not known, or too many sets would have to be filled");
+	if (way_bit(x->env, x->snap, s->way, 'd'))
+		return control_textf("answered SERVFAIL: way `%s` is down and has its kill-switch", way);
+	if (qtype == RR_AAAA && way_bit(x->env, x->snap, s->way, '6'))
+		return control_textf("answered without records: way `%s` has no IPv6", way);
+	if (!way)
+		return json_string("answered; no rule steers it, so its packets follow the main table");
+	if (!s->count)
+		return control_textf("answered; its packets go by way `%s` (rule `%s`, which is for every name)", way, c->steers[s->rule].name);
+	return control_textf("answered when its addresses are in the sets of rule `%s`; its packets go by way `%s`", c->steers[s->rule].name, way);
+}
+
+/* --- upstream and cache --- */
+
+static int upstream_group(struct explain *x, int way)
+{
+	const struct config *c = x->snap->config;
+	int exit = way_exit(x->env, x->snap, way), group = exit >= 0 && c->ways[exit].upstream >= 0 ? c->ways[exit].upstream : c->default_upstream;
+	if (group < 0) {
+		json_object_set_new(x->out, "upstream", json_null());
+		return group;
+	}
+	json_t *servers = json_array();
+	char text[ADDR_TEXT_MAX];
+	for (unsigned i = 0; i < c->upstreams[group].server_count; i++)
+		json_array_append_new(servers, control_textf("%s@%u", addr_print(text, &c->upstreams[group].servers[i].addr), c->upstreams[group].servers[i].port));
+	bool is_ways = exit >= 0 && c->ways[exit].upstream >= 0;
+	json_object_set_new(x->out, "upstream", json_pack("{s:o, s:o, s:o}", "group", control_text(c->upstreams[group].name), "servers", servers, "why",
+		is_ways ? control_textf("it is the upstream of way `%s`", c->ways[exit].name) : json_string("it is the default")));
+	return group;
+}
+
+static bool look_up(struct explain *x, uint16_t qtype, int group, struct seen *ret)
+{
+	uint32_t now_s = (uint32_t)(clock_ms() / 1000);
+	const struct cache_answer *a = NULL;
+	struct cache_key k = {.qname = &x->chain[0], .name_hash = name_whole_hash(&x->chain[0], x->env->name_seed), .qtype = qtype, .qclass = 1,
+		.group = x->snap->group_id[group]};
+	for (k.variant = 0; k.variant < 4 && !a; k.variant++)
+		a = cache_find_quiet(x->env->cache, &k, now_s);
+	if (!a)
+		return false;
+	*ret = (struct seen){.is_cached = true, .is_nodata = a->is_nodata, .rcode = a->rcode, .age_s = now_s - a->stored_s, .left_s = a->expires_s - now_s};
+	unsigned len = 1;
+	while (len < a->chain_len && len < ANSWER_CHAIN_MAX && name_from_wire(&x->chain[len], a->chain[len]->wire, a->chain[len]->len) >= 0)
+		len++;
+	x->chain_len = len;
+	x->addr_count = a->addr_count < CONTROL_ADDRESSES_SHOWN ? a->addr_count : CONTROL_ADDRESSES_SHOWN;
+	memcpy(x->addrs, a->addrs, x->addr_count * sizeof(x->addrs[0]));
+	return true;
+}
+
+static void tell_cached(struct explain *x, const struct seen *s)
+{
+	json_t *chain = json_array(), *addresses = json_array();
+	char text[NAME_TEXT_MAX];
+	for (unsigned i = 0; i < x->chain_len; i++)
+		json_array_append_new(chain, control_text(name_to_text(text, x->chain[i].wire)));
+	for (unsigned i = 0; i < x->addr_count; i++)
+		json_array_append_new(addresses, json_string(addr_print(text, &x->addrs[i])));
+	json_object_set_new(x->out, "cache", json_pack("{s:i, s:I, s:I, s:b, s:o, s:o}", "rcode", s->rcode, "age_s", (json_int_t)s->age_s, "left_s",
+		(json_int_t)s->left_s, "nodata", s->is_nodata, "chain", chain, "addresses", addresses));
+}
+
+/* --- the steps --- */
+
+/* Filter and steer over the chain as far as it is known; false: the verdict ends it. */
+static bool decide(struct explain *x, uint16_t qtype, const struct verdict *question, struct steer_result *s)
+{
+	json_t *lost = json_array();
+	struct verdict v = *question;
+	if (v.kind != VERDICT_BLOCK)
+		v = policy_filter(x->policy, &x->groups, x->judged, x->chain_len, x->addr_count ? x->addrs : NULL, x->addr_count);
+	tell_filter(x, &v, lost);
+	if (v.kind == VERDICT_BLOCK) {
+		outcome(x, block_outcome(x, &v));
+	} else {
+		policy_steer(x->policy, &x->groups, x->client.is_local, x->judged, x->chain_len, s);
+		tell_steer(x, s, lost);
+		outcome(x, steer_outcome(x, s, qtype));
+	}
+	json_object_set_new(x->out, "lost", lost);
+	return v.kind != VERDICT_BLOCK;
+}
+
+void explain_name(struct explain *x, uint16_t qtype)
+{
+	const struct config *c = x->snap->config;
+	struct seen seen = {0};
+	struct steer_result s;
+	judge(x);
+	if (c->has_local_domain && name_is_under(&x->chain[0], &c->local_domain)) {
+		outcome(x, json_string("answered here: it is in the local domain"));
+		return;
+	}
+	struct verdict question = policy_filter(x->policy, &x->groups, x->judged, 1, NULL, 0);
+	if (question.kind != VERDICT_BLOCK) {
+		policy_steer(x->policy, &x->groups, x->client.is_local, x->judged, 1, &s);
+		int group = upstream_group(x, s.way);
+		if (group >= 0 && look_up(x, qtype, group, &seen)) {
+			judge(x);
+			tell_cached(x, &seen);
+		}
+		decide(x, qtype, &question, &s);
+		if (group < 0)
+			outcome(x, json_string("answered SERVFAIL: no upstream is configured for it"));
+		if (!seen.is_cached)
+			json_object_set_new(x->out, "cache", json_null());
+		return;
+	}
+	decide(x, qtype, &question, &s);
+}
+
+/* --- the kernel --- */
+
+static json_t *address_json(const struct explain *x, const struct addr *a, const json_t *kernel)
+{
+	char text[ADDR_TEXT_MAX];
+	json_t *j = json_pack("{s:s, s:b}", "address", addr_print(text, a), "known", kernel != NULL);
+	if (!kernel)
+		return j;
+	bool is_in = false;
+	size_t i;
+	json_t *r;
+	json_array_foreach(json_object_get(kernel, "rules"), i, r) {
+		const char *id = json_string_value(json_object_get(r, "id"));
+		if (!id || strcmp(id, x->deciding))
+			continue;
+		is_in = true;
+		json_object_set(j, "expires_s", json_object_get(r, "expires_s"));
+	}
+	json_array_foreach(json_object_get(kernel, "ranges"), i, r) {
+		const char *id = json_string_value(json_object_get(r, "id"));
+		if (id && !strcmp(id, x->deciding) && json_integer_value(json_object_get(r, "which")) == 0)
+			is_in = true;
+	}
+	if (x->deciding[0])
+		json_object_set_new(j, "in_kernel", json_boolean(is_in));
+	if (json_is_string(json_object_get(kernel, "never")))
+		json_object_set(j, "never", json_object_get(kernel, "never"));
+	json_object_set(j, "rules", json_object_get(kernel, "rules"));
+	json_object_set(j, "ranges", json_object_get(kernel, "ranges"));
+	return j;
+}
+
+void explain_name_kernel(struct explain *x)
+{
+	json_t *all = json_array(), *kernel = NULL;
+	for (unsigned i = 0; i < x->addr_count; i++) {
+		/* One that does not answer will not answer the next. */
+		if (i == 0 || kernel) {
+			json_decref(kernel);
+			kernel = control_ask(x->env, STEER_Q_ADDRESS, &x->addrs[i]);
+		}
+		json_array_append_new(all, address_json(x, &x->addrs[i], kernel));
+	}
+	json_decref(kernel);
+	json_object_set_new(x->out, "addresses", all);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* List files: found by their patterns, watched by inotify on their directories (rename into place, write and close, symlinks swapped, files coming and
+ * going), opened here and passed on, so that the server needs no path of its own. A burst of events is waited out for SETTLE_MS, at most
+ * SETTLE_MAX_MS; where inotify cannot see (network file systems) sizes and times are looked at every POLL_MS. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/hash.h"
+#include "base/log.h"
+#include "daemon/parent_private.h"
+
+enum { SETTLE_MS = 12, SETTLE_MAX_MS = 200, POLL_MS = 5000 };
+
+int files_open(struct parent *p)
+{
+	p->watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	return p->watch_fd < 0 ? -errno : 0;
+}
+
+static void watch_directory_of(struct parent *p, const char *path)
+{
+	char copy[PATH_MAX];
+	snprintf(copy, sizeof copy, "%s", path);
+	if (inotify_add_watch(p->watch_fd, dirname(copy), IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_ONLYDIR) < 0 && errno != ENOENT && errno != ENOTDIR)
+		log_debug("%s is not watched (%s); it is looked at every %d s", copy, strerror(errno), POLL_MS / 1000);
+}
+
+/* The files of one list now. Each pattern's matches in alphabetical order; a pattern without one gives none. */
+static void find_files(const struct cfg_list *l, glob_t *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	for (unsigned i = 0; i < l->file_count; i++)
+		glob(l->files[i], i ? GLOB_APPEND : 0, NULL, ret);
+}
+
+/* Watches where the files are, where their patterns look and where symlinks lead. */
+static void watch_list(struct parent *p, const struct cfg_list *l, const glob_t *found)
+{
+	char target[PATH_MAX];
+	for (unsigned i = 0; i < l->file_count; i++)
+		watch_directory_of(p, l->files[i]);
+	for (size_t i = 0; i < found->gl_pathc; i++) {
+		watch_directory_of(p, found->gl_pathv[i]);
+		if (realpath(found->gl_pathv[i], target))
+			watch_directory_of(p, target);
+	}
+}
+
+static uint64_t signature_of(const glob_t *found)
+{
+	uint64_t h = 1;
+	for (size_t i = 0; i < found->gl_pathc; i++) {
+		struct stat st = { 0 };
+		h = hash_bytes(found->gl_pathv[i], strlen(found->gl_pathv[i]), h);
+		if (stat(found->gl_pathv[i], &st) == 0) {
+			uint64_t v[] = { st.st_ino, st.st_dev, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec };
+			h = hash_bytes(v, sizeof v, h);
+		}
+	}
+	return h;
+}
+
+static struct list_watch *watch_of(struct parent *p, const char *name)
+{
+	for (unsigned i = 0; i < p->list_count; i++)
+		if (!strcmp(p->lists[i].name, name))
+			return &p->lists[i];
+	if (p->list_count == CONFIG_LISTS_MAX)
+		return NULL;
+	struct list_watch *w = &p->lists[p->list_count++];
+	*w = (struct list_watch){ 0 };
+	snprintf(w->name, sizeof w->name, "%s", name);
+	return w;
+}
+
+static bool is_configured(const struct config *c, const char *name)
+{
+	for (unsigned i = 0; i < c->list_count; i++)
+		if (!strcmp(c->lists[i].name, name))
+			return true;
+	return false;
+}
+
+void files_configure(struct parent *p, const struct config *c)
+{
+	for (unsigned i = 0; i < p->list_count;)
+		if (is_configured(c, p->lists[i].name))
+			i++;
+		else
+			p->lists[i] = p->lists[--p->list_count];
+	for (unsigned i = 0; i < c->list_count; i++)
+		watch_of(p, c->lists[i].name);
+}
+
+static int open_regular(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		log_warn("list file %s: %s", path, strerror(errno));
+		return -1;
+	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		log_warn("list file %s is not a regular file; left out", path);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static void send_file(struct parent *p, const char *list, unsigned at, unsigned total, enum ipc_list_reason reason, const char *path, int fd)
+{
+	struct ipc_msg m = { .type = IPC_LIST_FILE, .a = at, .b = total, .c = reason };
+	snprintf(m.name, sizeof m.name, "%s", list);
+	snprintf(m.text, sizeof m.text, "%s", path);
+	if (ipc_send(p->server.fd, &m, fd, -1) < 0)
+		log_error("the server did not take a file of list `%s`", list);
+}
+
+void files_send(struct parent *p, const struct config *c, unsigned list, enum ipc_list_reason reason)
+{
+	const struct cfg_list *l = &c->lists[list];
+	glob_t found;
+	find_files(l, &found);
+	watch_list(p, l, &found);
+	struct list_watch *w = watch_of(p, l->name);
+	/* Read before the files are opened: what changes in between is seen as a change. */
+	if (w) {
+		w->signature = signature_of(&found);
+		w->is_dirty = false;
+	}
+	unsigned total = (unsigned)found.gl_pathc, sent = 0;
+	for (unsigned i = 0; i < total; i++) {
+		int fd = open_regular(found.gl_pathv[i]);
+		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);
+		sent += fd >= 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (!total)
+		send_file(p, l->name, 0, 0, reason, "", -1);
+	globfree(&found);
+}
+
+void files_event(struct parent *p, uint64_t now_ms)
+{
+	_Alignas(struct inotify_event) char room[8192];
+	while (read(p->watch_fd, room, sizeof room) > 0)
+		;
+	if (!p->files_settle_ms)
+		p->files_first_ms = now_ms;
+	p->files_settle_ms = now_ms + SETTLE_MS;
+}
+
+static void look_for_changes(struct parent *p)
+{
+	for (unsigned i = 0; i < p->config->list_count; i++) {
+		struct list_watch *w = watch_of(p, p->config->lists[i].name);
+		glob_t found;
+		find_files(&p->config->lists[i], &found);
+		bool has_changed = w && signature_of(&found) != w->signature;
+		globfree(&found);
+		if (has_changed)
+			files_send(p, p->config, i, LIST_WATCHED);
+	}
+}
+
+uint64_t files_turn(struct parent *p, uint64_t now_ms)
+{
+	if (!p->is_ready || p->txn.stage != TXN_NONE)
+		return now_ms + 50;
+	bool is_settled = p->files_settle_ms && (now_ms >= p->files_settle_ms || now_ms >= p->files_first_ms + SETTLE_MAX_MS);
+	if (is_settled || now_ms >= p->files_poll_ms) {
+		p->files_settle_ms = 0;
+		p->files_poll_ms = now_ms + POLL_MS;
+		look_for_changes(p);
+	}
+	return p->files_settle_ms ? p->files_settle_ms : p->files_poll_ms;
+}

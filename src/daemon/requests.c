@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The control socket: accepts, reads one bounded line, learns who asks (SO_PEERCRED). `reload` and `way` are the parent's; the rest goes to the server with
+ * the client's descriptor. Root and the server's own user may change things; whoever else can open the socket (its group) may read. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "control/control.h"
+#include "daemon/parent_private.h"
+
+static void make_directory(struct parent *p, const char *path)
+{
+	char dir[sizeof((struct sockaddr_un *)0)->sun_path];
+	snprintf(dir, sizeof dir, "%s", path);
+	char *slash = strrchr(dir, '/');
+	if (!slash || slash == dir)
+		return;
+	*slash = 0;
+	if (mkdir(dir, 0755) == 0 && chown(dir, 0, p->user_gid) < 0)
+		log_warn("%s: %s", dir, strerror(errno));
+}
+
+int requests_open(struct parent *p)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const char *path = p->config->server.control;
+	if (strlen(path) >= sizeof sa.sun_path)
+		return -ENAMETOOLONG;
+	snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+	make_directory(p, path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	struct stat st;
+	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+		/* A socket that somebody answers on belongs to a running nameway. */
+		if (connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0) {
+			close(fd);
+			return -EADDRINUSE;
+		}
+		close(fd);
+		unlink(path);
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	}
+	mode_t before = umask(0117);
+	int r = bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 64) < 0 ? -errno : 0;
+	umask(before);
+	if (r == 0 && chown(path, 0, p->user_gid) < 0)
+		log_warn("%s: %s", path, strerror(errno));
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	p->control_fd = fd;
+	return 0;
+}
+
+void request_answer(int fd, bool ok, const char *text)
+{
+	char *line = control_reply(ok ? 0 : -1, json_string(text));
+	if (line)
+		(void)!send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
+	free(line);
+	close(fd);
+}
+
+static void drop_request(struct parent *p, unsigned i, bool with_fd)
+{
+	if (with_fd)
+		close(p->requests[i].fd);
+	free(p->requests[i].text);
+	p->requests[i] = p->requests[--p->request_count];
+}
+
+void requests_accept(struct parent *p, uint64_t now_ms)
+{
+	int fd = accept4(p->control_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred who;
+	socklen_t len = sizeof who;
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || p->request_count == REQUESTS_MAX) {
+		request_answer(fd, false, "too many control connections");
+		return;
+	}
+	p->requests[p->request_count++] = (struct request){ .fd = fd, .until_ms = now_ms + REQUEST_MS, .uid = who.uid, .gid = who.gid };
+}
+
+static void set_way(struct parent *p, int fd, const json_t *req)
+{
+	const char *name = json_string_value(json_object_get(req, "name"));
+	bool on = json_is_true(json_object_get(req, "up"));
+	if (p->txn.stage != TXN_NONE) {
+		request_answer(fd, false, "a change of the configuration is under way; try again");
+		return;
+	}
+	struct steer_parent_reply reply;
+	if (!name || tell_enforcer(p, PARENT_WAY, p->serial, name, on, -1) < 0) {
+		request_answer(fd, false, "the enforcer cannot be told");
+		return;
+	}
+	struct pollfd wait = { .fd = p->enforcer.fd, .events = POLLIN };
+	if (poll(&wait, 1, 3000) <= 0 || recv(p->enforcer.fd, &reply, sizeof reply, MSG_DONTWAIT) != sizeof reply)
+		request_answer(fd, false, "the enforcer does not answer");
+	else
+		request_answer(fd, reply.result == 0, reply.result == 0 ? on ? "up" : "down" : reply.text);
+}
+
+static void serve(struct parent *p, unsigned i)
+{
+	struct request *q = &p->requests[i];
+	json_t *req = json_loadb(q->text, q->len, 0, NULL);
+	const char *verb = json_string_value(json_object_get(req, "verb"));
+	bool may_change = q->uid == 0 || q->uid == p->user_uid;
+	if (!verb) {
+		request_answer(q->fd, false, "not a request: one line of JSON with a `verb` is expected");
+	} else if (control_verb_changes(verb) && !may_change) {
+		request_answer(q->fd, false, "this verb changes something: only root and the server's user may use it");
+	} else if (!strcmp(verb, "reload")) {
+		parent_reload(p, q->fd);
+	} else if (!strcmp(verb, "way")) {
+		set_way(p, q->fd, req);
+	} else {
+		int mfd = ipc_memfd("nameway-request", q->text, q->len);
+		struct ipc_msg m = { .type = IPC_CONTROL, .a = q->uid, .flag = may_change };
+		if (mfd < 0 || p->server.fd < 0 || ipc_send(p->server.fd, &m, q->fd, mfd) < 0)
+			request_answer(q->fd, false, "the server is being started; try again");
+		else
+			close(q->fd);
+		if (mfd >= 0)
+			close(mfd);
+	}
+	json_decref(req);
+	drop_request(p, i, false);
+}
+
+void requests_read(struct parent *p, unsigned i)
+{
+	struct request *q = &p->requests[i];
+	char part[65536];
+	ssize_t n = recv(q->fd, part, sizeof part, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	char *more = n > 0 && q->len + (size_t)n <= REQUEST_BYTES_MAX ? realloc(q->text, q->len + (size_t)n) : NULL;
+	if (!more) {
+		drop_request(p, i, true);
+		return;
+	}
+	q->text = more;
+	memcpy(q->text + q->len, part, (size_t)n);
+	q->len += (size_t)n;
+	if (memchr(part, '\n', (size_t)n))
+		serve(p, i);
+}
+
+void requests_expire(struct parent *p, uint64_t now_ms)
+{
+	for (unsigned i = 0; i < p->request_count;)
+		if (now_ms >= p->requests[i].until_ms)
+			drop_request(p, i, true);
+		else
+			i++;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Inside the server. Threads: main (server.c: the parent's messages, tidying, the holds' journal), compiler (server_lists.c: lists, policies; server_sets.c:
+ * what list changes mean for the kernel's sets), control (server_control.c: verbs), workers (dns/). Jobs go by two small queues under a mutex; no
+ * worker ever takes one of these locks. */
+#pragma once
+#include <pthread.h>
+#include "cache/cache.h"
+#include "control/control.h"
+#include "daemon/ipc.h"
+#include "daemon/server.h"
+#include "dns/worker.h"
+#include "policy/lists.h"
+#include "stat/alarms.h"
+#include "steer/holds.h"
+#include "steer/holds_file.h"
+#include "steer/link.h"
+
+enum { WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
+
+struct server;
+struct job {
+	struct job *next;
+	void (*run)(struct server *s, struct job *j);
+	bool waits_for_config; /* runs only between configurations, never while one is being made */
+};
+
+struct job_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t is_filled;
+	struct job *first, **last;
+	bool is_closed;
+};
+
+/* Files of one list on their way to the compiler. */
+struct list_job {
+	struct job job;
+	char name[64];
+	enum ipc_list_reason reason;
+	unsigned count, total;
+	struct list_file *files;
+	int result;
+	struct report report;
+};
+
+/* Marked sockets brought by the parent, for workers to take: lock-free by being a ring each. */
+struct way_pool { uint32_t serial; uint16_t group, server; bool is_tcp; struct ring *ring; _Atomic bool is_asked, is_taking; };
+enum { WAY_POOLS_MAX = 256 };
+
+struct server {
+	struct server_args args;
+	const struct steer_shared *shared;
+	struct steer_link *link;
+	struct cache *cache;
+	struct holds *holds;
+	struct holds_file *holds_file;
+	pthread_mutex_t holds_lock;         /* walk, sweep and journal: one at a time */
+	struct lists *lists;
+	struct alarms *alarms;
+	struct worker_shared worker_shared;
+	struct worker *workers[ENFORCER_CHANNELS_MAX];
+	unsigned worker_count;
+	uint64_t started_ms;
+
+	pthread_t compiler, control;
+	struct job_queue compile_jobs, control_jobs;
+
+	/* Compiler thread only. */
+	struct snapshot *now, *next;
+	struct job *deferred, **deferred_last; /* jobs that wait for the configuration being made */
+	bool is_restored;
+	struct { char name[64]; uint64_t signature; } group_ids[GROUP_IDS_MAX];
+	unsigned group_id_count;
+
+	/* Snapshots that verbs look at: a count under a mutex, so that one is freed only when nobody looks. */
+	pthread_mutex_t snap_lock;
+	pthread_cond_t snap_free;
+	const struct snapshot *shown;
+	unsigned shown_users;
+
+	/* Lists asked for by a verb: waits for the compiler's outcome. */
+	pthread_mutex_t asked_lock;
+	pthread_cond_t asked_done;
+	struct { char name[64]; bool is_waiting, is_done; int result; struct report *report; } asked;
+
+	struct list_job *coming[CONFIG_LISTS_MAX * 2]; /* main thread: gathering files */
+	struct way_pool pools[WAY_POOLS_MAX];
+	_Atomic unsigned pool_count;
+	bool is_stopping;
+};
+
+void queue_push(struct job_queue *q, struct job *j);
+struct job *queue_pop(struct job_queue *q); /* waits; NULL when closed and empty */
+void queue_close(struct job_queue *q);
+
+void *compiler_main(void *server);
+void server_plan(struct server *s, struct config *c, uint32_t serial);  /* main thread: begins a configuration */
+void server_finish(struct server *s, uint32_t serial);                   /* after the last list was offered */
+void server_offer(struct server *s, struct list_job *o);                /* takes it */
+void server_commit(struct server *s, uint32_t serial);
+void server_abandon(struct server *s);
+void server_resend(struct server *s);                                   /* the enforcer is new */
+struct lists_hooks server_hooks(struct server *s);
+
+/* server_sets.c, compiler thread */
+int sets_send_prefixes(struct server *s, const struct snapshot *snap, int list /* -1: all */);
+void sets_refill(struct server *s, const struct list_update *u /* NULL: judge every cached answer */, const struct snapshot *snap);
+void sets_release(struct server *s, const struct list_update *u, const struct snapshot *snap);
+void sets_restore(struct server *s, const struct snapshot *snap);
+int sets_resend(struct server *s, const struct snapshot *snap);
+
+void *control_main(void *server);
+void control_take(struct server *s, int client_fd, int request_fd, bool may_change);
+int server_take_way_socket(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);
+void server_give_way_socket(struct server *s, const struct ipc_msg *m, int fd);

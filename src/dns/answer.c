@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What leaves: answers of our own (each with an EDE) and kept answers patched for one client, by UDP into the batch or by TCP. */
+#include <string.h>
+#include "dns/worker_private.h"
+
+enum { BLOCK_TTL_S = 60, LOCAL_TTL_S = 60 };
+
+static void send_bytes(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len)
+{
+	if (a->is_tcp)
+		tcp_answer(a->tcp, msg, len);
+	else
+		udp_commit(w->udp, len, &a->udp);
+}
+
+static uint8_t *out_buffer(struct worker *w, const struct ask *a)
+{
+	return a->is_tcp ? w->scratch : udp_reserve(w->udp);
+}
+
+void answer_own(struct worker *w, const struct ask *a, const struct wire_own *own)
+{
+	uint8_t *out = out_buffer(w, a);
+	send_bytes(w, a, out, wire_own_build(out, &a->q, a->question, own));
+}
+
+void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text)
+{
+	if (rcode == RCODE_SERVFAIL)
+		count(w, C_SERVFAIL);
+	answer_own(w, a, &(struct wire_own){ .rcode = rcode, .ede = ede, .ede_text = text });
+}
+
+void answer_nodata(struct worker *w, const struct ask *a, int ede, const char *text)
+{
+	answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NOERROR, .ede = ede, .ede_text = text, .with_soa = true, .soa_ttl_s = LOCAL_TTL_S });
+}
+
+static void answer_zero(struct worker *w, const struct ask *a, const char *text)
+{
+	struct addr zero = { .family = a->q.qtype == RR_AAAA ? AF_INET6 : AF_INET };
+	if (a->q.qtype != RR_A && a->q.qtype != RR_AAAA) {
+		answer_nodata(w, a, EDE_BLOCKED, text);
+		return;
+	}
+	answer_own(w, a, &(struct wire_own){ .ede = EDE_BLOCKED, .ede_text = text, .addrs = &zero, .addr_count = 1, .ttl_s = BLOCK_TTL_S });
+}
+
+void answer_block(struct worker *w, const struct ask *a, enum block_kind kind, const char *text)
+{
+	switch (kind) {
+	case BLOCK_DROP: answer_none(w, a); break;
+	case BLOCK_REFUSE: answer_rcode(w, a, RCODE_REFUSED, EDE_BLOCKED, text); break;
+	case BLOCK_NODATA: answer_nodata(w, a, EDE_BLOCKED, text); break;
+	case BLOCK_ZERO: answer_zero(w, a, text); break;
+	case BLOCK_NXDOMAIN:
+	case BLOCK_NONE:
+		answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NXDOMAIN, .ede = EDE_BLOCKED, .ede_text = text, .with_soa = true, .soa_ttl_s = BLOCK_TTL_S });
+	}
+}
+
+void answer_none(struct worker *w, const struct ask *a)
+{
+	if (a->is_tcp)
+		tcp_drop(a->tcp);
+}
+
+void answer_kept(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, bool strips6)
+{
+	struct wire_patch p = { .age_s = age_s, .ttl_floor_s = 0, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
+	size_t max = a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX;
+	p.limit = a->is_tcp ? WIRE_TCP_MAX : max;
+	if (strips6) {
+		/* Stripping moves what stands behind a hint, so TTL offsets are found again in the new message. */
+		bool changed;
+		int n = wire_strip_hints(w->merged, sizeof w->merged, msg, len, AF_INET6, &changed);
+		if (n < 0 || (changed && wire_answer_walk(&w->walk, w->merged, (size_t)n) < 0)) {
+			answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "hints could not be taken out");
+			return;
+		}
+		if (changed) {
+			msg = w->merged;
+			len = (size_t)n;
+			ttl_offset = w->walk.ttl_offset;
+			ttl_count = w->walk.ttl_count;
+		}
+	}
+	uint8_t *out = out_buffer(w, a);
+	size_t room = a->is_tcp ? sizeof w->scratch : UDP_OUT_MAX;
+	send_bytes(w, a, out, wire_answer_patch(out, room, msg, len, ttl_offset, ttl_count, &a->q, a->question, &p));
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The flow of one query: parse, who asks, local names, filter(question), cache, upstream, filter(answer), steer, barrier, answer. Runs to its end on the
+ * worker's stack unless it has to wait; what waits is a slab entry that is judged anew when it goes on, by the policy of that moment. */
+#include "dns/query.h"
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/err.h"
+#include "base/rcu.h"
+
+enum { CHASES_MAX = 8 };
+
+static void judge_view(struct worker *w, const struct ask *a, struct query *q, const struct view *v);
+
+/* --- who asks, and may they --- */
+
+static const char *link_name(const struct links *l, uint32_t ifindex)
+{
+	for (unsigned i = 0; l && i < l->count; i++)
+		if (l->v[i].ifindex == ifindex)
+			return l->v[i].name;
+	return "";
+}
+
+static void identify(struct worker *w, struct ask *a, const struct links *l)
+{
+	struct client *c = &a->client;
+	snprintf(c->ifname, sizeof c->ifname, "%s", link_name(l, c->ifindex));
+	c->is_local = addr_is_loopback(&c->addr);
+	policy_classify(w->snap->policy, c, &a->groups);
+}
+
+/* --- steering an answer --- */
+
+static uint32_t largest_ttl(const struct view *v)
+{
+	uint32_t most = 0;
+	for (unsigned i = 0; i < v->ttl_count; i++) {
+		uint32_t ttl;
+		memcpy(&ttl, v->msg + v->ttl_offset[i], sizeof ttl);
+		ttl = ntohl(ttl);
+		if (ttl > most)
+			most = ttl;
+	}
+	return most > v->age_s ? most - v->age_s : 0;
+}
+
+/* Addresses that are answered as they are, whatever the rule. The enforcer refuses them as well; not asking spares the round trip. */
+static bool is_never_steered(const struct config *c, const struct cfg_steer *r, const struct addr *a)
+{
+	return addr_is_never_remote(a) || (addr_is_private(a) && !c->ways[r->way].private_ok);
+}
+
+static void keep_answer(struct query *q, const struct view *v)
+{
+	q->age_s = v->age_s;
+	if (v->cached) {
+		q->held = cache_hold(v->cached);
+		return;
+	}
+	q->copy = malloc(v->len);
+	q->copy_walk = malloc(sizeof *q->copy_walk);
+	if (!q->copy || !q->copy_walk)
+		return;
+	memcpy(q->copy, v->msg, v->len);
+	q->copy_len = v->len;
+	q->copy_walk->ttl_count = (uint16_t)v->ttl_count;
+	memcpy(q->copy_walk->ttl_offset, v->ttl_offset, v->ttl_count * sizeof *v->ttl_offset);
+}
+
+/* Asks the enforcer for every address that no live hold covers. True: the answer is parked (or was given: SERVFAIL); false: it may leave now. */
+static bool steer_addresses(struct worker *w, const struct ask *a, struct query *q, const struct view *v, const struct steer_result *s, bool strips6)
+{
+	const struct config *c = w->snap->config;
+	uint32_t need_s = largest_ttl(v);
+	if (need_s < c->server.element_min_s)
+		need_s = c->server.element_min_s;
+	bool is_parked = false;
+	for (unsigned h = 0; h < s->count; h++) {
+		if (s->hits[h].name >= v->chain_len)
+			continue;
+		const struct cfg_steer *rule = &c->steers[s->hits[h].rule];
+		const struct name *n = v->chain[s->hits[h].name];
+		uint64_t hash = name_whole_hash(n, w->shared->name_seed);
+		for (unsigned i = 0; i < v->addr_count; i++) {
+			const struct addr *to = &v->addrs[i];
+			if (is_never_steered(c, rule, to) || (strips6 && to->family == AF_INET6) || barrier_covers(w, rule->id, to, n, hash, need_s))
+				continue;
+			if (!q && !(q = query_new(w, a))) {
+				count(w, C_FULL);
+				answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "too many queries in flight");
+				return true;
+			}
+			if (barrier_add(w, q, rule->id, to, n, hash, need_s) < 0)
+				q->has_failed = true;
+			is_parked = true;
+		}
+	}
+	if (!is_parked)
+		return false;
+	count(w, C_BARRIERS);
+	q->stage = STAGE_BARRIER;
+	q->strips6 = strips6;
+	keep_answer(q, v);
+	if (!q->pending) {
+		query_barrier_done(w, q);
+		return true;
+	}
+	bool is_ready = atomic_load(&w->shared->steer->state) == STEER_READY;
+	deadline_add(w->loop, is_ready ? &w->late : &w->late_rebuild, &q->deadline);
+	return true;
+}
+
+void query_barrier_done(struct worker *w, struct query *q)
+{
+	deadline_del(&q->deadline);
+	const struct ask *a = &q->ask;
+	if (q->has_failed || (!q->held && !q->copy_len)) {
+		count(w, C_BARRIER_FAILED);
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, q->is_full ? "the rule's address set is full" : "addresses could not be put into the kernel's set");
+	} else if (q->held) {
+		answer_kept(w, a, q->held->msg, q->held->msg_len, q->held->ttl_offset, q->held->ttl_count, q->age_s, q->strips6);
+	} else {
+		answer_kept(w, a, q->copy, q->copy_len, q->copy_walk->ttl_offset, q->copy_walk->ttl_count, q->age_s, q->strips6);
+	}
+	query_free(q);
+}
+
+void query_late(struct deadline *d)
+{
+	struct query *q = (struct query *)((char *)d - offsetof(struct query, deadline));
+	struct worker *w = q->w;
+	count(w, C_BARRIER_LATE);
+	answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_OTHER, "the kernel did not take the addresses in time");
+	query_free(q);
+}
+
+/* --- judging --- */
+
+struct way_view { bool is_down, is_off, has_no6; };
+
+static struct way_view look_at_way(struct worker *w, int way)
+{
+	struct way_view v = { 0 };
+	const struct steer_shared *s = w->shared->steer;
+	unsigned slot = w->snap->serial & 1;
+	if (way < 0 || atomic_load_explicit(&s->cfg[slot].serial, memory_order_acquire) != w->snap->serial)
+		return v;
+	v.is_down = atomic_load_explicit(&s->cfg[slot].ways_down, memory_order_relaxed) >> way & 1;
+	v.is_off = atomic_load_explicit(&s->cfg[slot].ways_off, memory_order_relaxed) >> way & 1;
+	v.has_no6 = atomic_load_explicit(&s->cfg[slot].ways_no6, memory_order_relaxed) >> way & 1;
+	return v;
+}
+
+static bool refuse_way(struct worker *w, const struct ask *a, const struct steer_result *s)
+{
+	if (s->is_unsafe) {
+		count(w, C_UNSAFE);
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "the client's MAC address is not known");
+		return true;
+	}
+	struct way_view way = look_at_way(w, s->way);
+	if (way.is_down) {
+		count(w, C_WAY_DOWN);
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NETWORK_ERROR, w->snap->config->ways[s->way].down_text);
+		return true;
+	}
+	if (way.has_no6 && a->q.qtype == RR_AAAA) {
+		answer_nodata(w, a, EDE_FILTERED, "the way of this name has no IPv6");
+		return true;
+	}
+	return false;
+}
+
+static bool block(struct worker *w, const struct ask *a, const struct verdict *v)
+{
+	if (v->rule >= 0)
+		count_rule(&w->filter_hits[v->rule]);
+	if (v->kind != VERDICT_BLOCK)
+		return false;
+	count(w, C_BLOCKED);
+	answer_block(w, a, v->block, w->snap->filter_text[v->rule]);
+	return true;
+}
+
+/* The answer is at hand: judge every name of its chain and every address, then steer. q: the parked entry this came from or NULL; consumed. */
+static void judge_view(struct worker *w, const struct ask *a, struct query *q, const struct view *v)
+{
+	const struct policy *p = w->snap->policy;
+	uint64_t gen = index_generation(policy_index(p));
+	for (unsigned i = 0; i < v->chain_len; i++)
+		policy_judge(p, gen, v->chain[i], &w->judged[i]);
+	struct verdict verdict = policy_filter(p, &a->groups, w->judged, v->chain_len, v->addrs, v->addr_count);
+	struct steer_result s;
+	if (block(w, a, &verdict))
+		goto done;
+	policy_steer(p, &a->groups, a->client.is_local, w->judged, v->chain_len, &s);
+	if (s.rule >= 0)
+		count_rule(&w->steer_hits[s.rule]);
+	if (refuse_way(w, a, &s))
+		goto done;
+	bool strips6 = look_at_way(w, s.way).has_no6;
+	if (s.count && v->addr_count) {
+		count(w, C_STEERED);
+		if (steer_addresses(w, a, q, v, &s, strips6))
+			return;
+	}
+	answer_kept(w, a, v->msg, v->len, v->ttl_offset, v->ttl_count, v->age_s, strips6);
+done:
+	if (q)
+		query_free(q);
+}
+
+static int view_cached(struct worker *w, const struct cache_answer *c, const struct name *qname, struct view *ret)
+{
+	*ret = (struct view){ .msg = c->msg, .len = c->msg_len, .ttl_offset = c->ttl_offset, .ttl_count = c->ttl_count, .addrs = c->addrs, .addr_count = c->addr_count,
+		.age_s = w->now_s - c->stored_s, .cached = c, .chain_len = c->chain_len };
+	ret->chain[0] = qname;
+	for (unsigned i = 1; i < c->chain_len; i++) {
+		if (name_from_wire(&w->chain_names[i], c->chain[i]->wire, c->chain[i]->len) < 0)
+			return NW_EMALFORMED;
+		ret->chain[i] = &w->chain_names[i];
+	}
+	return 0;
+}
+
+static void view_walked(struct worker *w, const uint8_t *msg, const struct wire_answer *walk, struct view *ret)
+{
+	*ret = (struct view){ .msg = msg, .len = walk->authority_end, .ttl_offset = walk->ttl_offset, .ttl_count = walk->ttl_count, .addrs = walk->addrs, .addr_count = walk->addr_count,
+		.chain_len = walk->chain_len };
+	for (unsigned i = 0; i < walk->chain_len; i++)
+		ret->chain[i] = &walk->chain[i];
+}
+
+/* --- upstream --- */
+
+static int choose_group(struct worker *w, int way)
+{
+	const struct config *c = w->snap->config;
+	for (int hops = 0; way >= 0 && hops < CONFIG_WAYS_MAX; hops++) {
+		if (!look_at_way(w, way).is_off)
+			return c->ways[way].upstream >= 0 ? c->ways[way].upstream : c->default_upstream;
+		way = c->ways[way].fallback;
+	}
+	return c->default_upstream;
+}
+
+static struct cache_key cache_key_of(const struct worker *w, const struct ask *a, uint16_t group_id)
+{
+	return (struct cache_key){ .qname = &a->q.qname, .name_hash = name_whole_hash(&a->q.qname, w->shared->name_seed), .qtype = a->q.qtype, .qclass = a->q.qclass, .group = group_id,
+		.variant = (uint8_t)(a->q.has_do | (a->q.flags & FLAG_CD ? 2 : 0)) };
+}
+
+static void on_upstream(struct upstream_wait *wait, const struct upstream_answer *ans);
+
+static void ask_upstream(struct worker *w, struct query *q, const struct name *qname)
+{
+	q->wait.done = on_upstream;
+	upstream_ask(w->resolver, q->group, qname, q->ask.q.qtype, q->ask.q.qclass, q->ask.q.has_do, q->ask.q.flags & FLAG_CD, &q->wait);
+}
+
+static void fail_upstream(struct worker *w, struct query *q, enum upstream_result r)
+{
+	static const struct { int ede; const char *text; } said[] = {
+		[UPSTREAM_TIMEOUT] = { EDE_NO_REACHABLE, "no upstream answered in time" }, [UPSTREAM_UNREACHABLE] = { EDE_NETWORK_ERROR, "the upstream cannot be reached" },
+		[UPSTREAM_BUSY] = { EDE_OTHER, "too many questions in flight to this upstream" }, [UPSTREAM_BAD] = { EDE_NETWORK_ERROR, "the upstream's answer does not parse" },
+		[UPSTREAM_GONE] = { EDE_NOT_READY, "the configuration changed" },
+	};
+	answer_rcode(w, &q->ask, RCODE_SERVFAIL, said[r].ede, said[r].text);
+	query_free(q);
+}
+
+/* The answer stops at a CNAME: what there is so far is kept, the target asked of the same group, both merged. */
+static bool chase(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
+{
+	if (q->chases == CHASES_MAX || walk->rcode != RCODE_NOERROR)
+		return false;
+	uint8_t *copy = malloc(walk->authority_end);
+	if (!copy)
+		return false;
+	memcpy(copy, msg, walk->authority_end);
+	free(q->copy);
+	q->copy = copy;
+	q->copy_len = walk->authority_end;
+	q->chases++;
+	q->stage = STAGE_CHASE;
+	ask_upstream(w, q, &walk->chain[walk->chain_len - 1]);
+	return true;
+}
+
+static const struct wire_answer *merge_chased(struct worker *w, struct query *q, const struct upstream_answer *ans, const uint8_t **ret_msg)
+{
+	int n = wire_chain_merge(w->merged, sizeof w->merged, q->copy, q->copy_len, ans->msg, ans->walked->authority_end);
+	free(q->copy);
+	q->copy = NULL;
+	q->copy_len = 0;
+	if (n < 0 || wire_answer_walk(&w->walk, w->merged, (size_t)n) < 0)
+		return NULL;
+	*ret_msg = w->merged;
+	return &w->walk;
+}
+
+static void on_upstream(struct upstream_wait *wait, const struct upstream_answer *ans)
+{
+	struct query *q = (struct query *)((char *)wait - offsetof(struct query, wait));
+	struct worker *w = q->w;
+	if (ans->result != UPSTREAM_OK) {
+		fail_upstream(w, q, ans->result);
+		return;
+	}
+	const uint8_t *msg = ans->msg;
+	const struct wire_answer *walk = ans->walked;
+	if (q->stage == STAGE_CHASE && !(walk = merge_chased(w, q, ans, &msg))) {
+		fail_upstream(w, q, UPSTREAM_BAD);
+		return;
+	}
+	if (walk->is_cut) {
+		fail_upstream(w, q, UPSTREAM_BAD);
+		return;
+	}
+	if (walk->is_chain_open && chase(w, q, msg, walk))
+		return;
+	/* The client may have been sorted into another group meanwhile. */
+	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+	struct cache_key key = cache_key_of(w, &q->ask, q->group_id);
+	if (walk->rcode == RCODE_NOERROR || walk->rcode == RCODE_NXDOMAIN)
+		cache_put(w->shared->cache, &key, msg, walk->authority_end, walk, w->now_s);
+	struct view v;
+	view_walked(w, msg, walk, &v);
+	v.cached = cache_find_quiet(w->shared->cache, &key, w->now_s);
+	judge_view(w, &q->ask, q, &v);
+}
+
+/* --- begin --- */
+
+static bool answer_local(struct worker *w, const struct ask *a)
+{
+	const struct config *c = w->snap->config;
+	if (!c->has_local_domain || !name_is_under(&a->q.qname, &c->local_domain))
+		return false;
+	count(w, C_LOCAL);
+	bool is_apex = a->q.qname.len == c->local_domain.len;
+	answer_own(w, a, &(struct wire_own){ .rcode = is_apex ? RCODE_NOERROR : RCODE_NXDOMAIN, .aa = true, .ede = EDE_SYNTHESIZED, .ede_text = "local domain", .with_soa = true, .soa_ttl_s = 60 });
+	return true;
+}
+
+static bool refuse_kind(struct worker *w, const struct ask *a)
+{
+	if (a->q.qclass != 1) {
+		answer_rcode(w, a, RCODE_REFUSED, EDE_NOT_SUPPORTED, "only class IN is served");
+		return true;
+	}
+	if (a->q.qtype == RR_AXFR || a->q.qtype == RR_IXFR || a->q.qtype == RR_TKEY || a->q.qtype == RR_TSIG || a->q.qtype == RR_OPT || a->q.qtype == 0) {
+		answer_rcode(w, a, RCODE_NOTIMP, EDE_NOT_SUPPORTED, NULL);
+		return true;
+	}
+	return false;
+}
+
+static void resolve(struct worker *w, struct ask *a)
+{
+	const struct policy *p = w->snap->policy;
+	uint64_t gen = index_generation(policy_index(p));
+	policy_judge(p, gen, &a->q.qname, &w->judged[0]);
+	struct verdict v = policy_filter(p, &a->groups, w->judged, 1, NULL, 0);
+	if (block(w, a, &v))
+		return;
+	struct steer_result s;
+	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &s);
+	if (refuse_way(w, a, &s))
+		return;
+	int group = choose_group(w, s.way);
+	if (group < 0) {
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "no upstream is configured");
+		return;
+	}
+	uint16_t group_id = w->snap->group_id[group];
+	struct cache_key key = cache_key_of(w, a, group_id);
+	const struct cache_answer *c = cache_find(w->shared->cache, &key, w->now_s);
+	struct view view;
+	if (c && view_cached(w, c, &a->q.qname, &view) == 0) {
+		count(w, C_HITS);
+		judge_view(w, a, NULL, &view);
+		return;
+	}
+	count(w, C_MISSES);
+	struct query *q = query_new(w, a);
+	if (!q) {
+		count(w, C_FULL);
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "too many queries in flight");
+		return;
+	}
+	q->stage = STAGE_UPSTREAM;
+	q->group = (uint16_t)group;
+	q->group_id = group_id;
+	ask_upstream(w, q, &q->ask.q.qname);
+}
+
+static bool begin_bad(struct worker *w, struct ask *a, enum wire_reason reason)
+{
+	if (reason == WIRE_OK)
+		return false;
+	count(w, C_MALFORMED);
+	switch (reason) {
+	case WIRE_FORMERR: answer_rcode(w, a, RCODE_FORMERR, EDE_NONE, NULL); break;
+	case WIRE_NOTIMP: answer_rcode(w, a, RCODE_NOTIMP, EDE_NONE, NULL); break;
+	case WIRE_BADVERS: answer_rcode(w, a, RCODE_BADVERS, EDE_NONE, NULL); break;
+	default: answer_none(w, a);
+	}
+	return true;
+}
+
+void query_begin(struct worker *w, struct ask *a, const uint8_t *msg, size_t len)
+{
+	count(w, C_QUERIES);
+	enum wire_reason reason = wire_query_parse(&a->q, msg, len);
+	/* Only an address that may ask gets any answer, an error included: no reflection for strangers. */
+	const struct links *l = rcu_read(&w->shared->links);
+	identify(w, a, l);
+	bool is_allowed = policy_allows(w->snap->policy, &a->client, &a->groups, l ? l->networks : NULL, l ? l->network_count : 0);
+	if (reason != WIRE_OK && !is_allowed) {
+		count(w, C_REFUSED);
+		answer_none(w, a);
+		return;
+	}
+	if (reason == WIRE_OK || reason == WIRE_BADVERS)
+		memcpy(a->question, msg + WIRE_HEADER, a->q.question_len);
+	else
+		a->q.question_len = 0;
+	if (begin_bad(w, a, reason))
+		return;
+	if (!is_allowed) {
+		count(w, C_REFUSED);
+		answer_rcode(w, a, RCODE_REFUSED, EDE_PROHIBITED, "this client may not ask here (server.allow)");
+		return;
+	}
+	if (!refuse_kind(w, a) && !answer_local(w, a))
+		resolve(w, a);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a worker judges by: one configuration compiled. Made by the server's main thread, handed to every worker by a posted task (never mid-turn),
+ * freed by the main thread after the last worker took its successor. */
+#pragma once
+#include "config/config.h"
+#include "policy/policy.h"
+#include "steer/macmap.h"
+
+struct snapshot {
+	struct config *config;
+	struct policy *policy;
+	uint32_t serial;                /* the configuration's, as the enforcer knows it */
+	uint16_t slots[CONFIG_LISTS_MAX]; /* index slot by configuration list */
+	struct macmap macs;             /* as the input hook numbers them */
+	uint16_t *group_id;             /* by upstream index: stable over reloads, so that the cache stays right */
+	char (*filter_text)[64];        /* by filter rule: what EDE says */
+};
+
+/* Interfaces and their networks, replaced whole when they change (RCU: read inside a turn only). */
+struct link_entry { uint32_t ifindex; char name[IFNAME_MAX]; };
+struct links {
+	unsigned count, network_count;
+	struct link_entry *v;
+	struct prefix *networks;        /* attached to the listening interfaces, and loopback: who may ask by default */
+};

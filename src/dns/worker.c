@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A worker's thread, sockets and slab of parked queries. The main thread talks to it by posted tasks and waits for each, so that a snapshot is never
+ * changed in the middle of a turn and never freed while a worker reads it. */
+#include "dns/worker.h"
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rcu.h"
+#include "dns/query.h"
+
+enum { CHUNK = 256, DRAIN_MS = 1000 };
+
+const char *const worker_counter_name[C_COUNT] = { "queries", "udp", "tcp", "malformed", "refused", "local", "blocked", "hits", "misses", "steered", "barriers", "barrier_failed",
+	"barrier_late", "way_down", "servfail", "full", "mac_unknown" };
+
+/* --- parked queries --- */
+
+static int grow_queries(struct worker *w)
+{
+	if (w->query_chunks == WORKER_QUERIES_MAX / CHUNK)
+		return NW_EFULL;
+	struct query *chunk = calloc(CHUNK, sizeof *chunk);
+	if (!chunk)
+		return -ENOMEM;
+	for (unsigned i = 0; i < CHUNK; i++) {
+		chunk[i].next = w->free_queries;
+		w->free_queries = &chunk[i];
+	}
+	w->chunk[w->query_chunks++] = chunk;
+	return 0;
+}
+
+struct query *query_new(struct worker *w, const struct ask *a)
+{
+	if (!w->free_queries && grow_queries(w) < 0)
+		return NULL;
+	struct query *q = w->free_queries;
+	w->free_queries = q->next;
+	w->queries++;
+	uint32_t serial = q->serial;
+	memset(q, 0, offsetof(struct query, ask));
+	q->serial = serial;
+	q->w = w;
+	q->ask = *a;
+	return q;
+}
+
+void query_free(struct query *q)
+{
+	struct worker *w = q->w;
+	deadline_del(&q->deadline);
+	if (q->held)
+		cache_release(q->held);
+	free(q->copy);
+	free(q->copy_walk);
+	q->held = NULL;
+	q->copy = NULL;
+	q->copy_walk = NULL;
+	q->serial++;
+	q->next = w->free_queries;
+	w->free_queries = q;
+	w->queries--;
+}
+
+/* --- packets --- */
+
+/* The input hook numbered the client's MAC into the packet's mark. A packet without that mark came while our table was missing: its MAC is not known. */
+static void read_mac(const struct worker *w, const struct udp_path *path, struct client *c)
+{
+	memset(c->mac, 0, sizeof c->mac);
+	c->mac_known = !w->snap->macs.count || addr_is_loopback(&path->from.addr) || (path->has_mark && path->mark & (uint32_t)MACMAP_MARK);
+	const uint8_t *mac = w->snap->macs.count && path->has_mark ? macmap_mac(&w->snap->macs, path->mark) : NULL;
+	if (mac)
+		memcpy(c->mac, mac, sizeof c->mac);
+}
+
+static void on_udp(void *ctx, const struct udp_packet *p, unsigned n)
+{
+	struct worker *w = ctx;
+	static __thread struct ask a;
+	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
+	for (unsigned i = 0; i < n; i++) {
+		count(w, C_UDP);
+		a.is_tcp = false;
+		a.udp = p[i].path;
+		a.client.addr = p[i].path.from.addr;
+		a.client.ifindex = p[i].path.ifindex;
+		read_mac(w, &p[i].path, &a.client);
+		query_begin(w, &a, p[i].bytes, p[i].len);
+	}
+}
+
+static void on_tcp(void *ctx, struct tcp_session *s, const struct tcp_path *path, const uint8_t *msg, size_t len)
+{
+	struct worker *w = ctx;
+	static __thread struct ask a;
+	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
+	count(w, C_TCP);
+	a.is_tcp = true;
+	a.tcp = s;
+	a.client.addr = path->from.addr;
+	a.client.ifindex = path->ifindex;
+	a.client.mac_known = path->mac_known || addr_is_loopback(&path->from.addr);
+	memcpy(a.client.mac, path->mac, 6);
+	query_begin(w, &a, msg, len);
+}
+
+static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
+{
+	struct worker *w = ctx;
+	return w->shared->take_socket(w->shared->take_ctx, w->snap->config, group, server, is_tcp);
+}
+
+/* --- life --- */
+
+int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned number, int steer_fd)
+{
+	struct worker *w = calloc(1, sizeof *w);
+	if (!w)
+		return -ENOMEM;
+	w->shared = shared;
+	w->number = number;
+	w->steer_fd = steer_fd;
+	struct resolver_env env = { .ctx = w, .take_socket = take_socket };
+	int r = loop_new(&w->loop);
+	if (r == 0)
+		r = barrier_open(w);
+	if (r == 0)
+		r = udp_server_new(&w->udp, w->loop, on_udp, w);
+	if (r == 0)
+		r = tcp_server_new(&w->tcp, w->loop, on_tcp, w);
+	if (r == 0)
+		r = resolver_new(&w->resolver, w->loop, &env);
+	if (r < 0) {
+		worker_free(w);
+		return r;
+	}
+	deadline_queue_init(w->loop, &w->late, BARRIER_MS, query_late);
+	deadline_queue_init(w->loop, &w->late_rebuild, BARRIER_REBUILD_MS, query_late);
+	*ret = w;
+	return 0;
+}
+
+static void *thread_main(void *arg)
+{
+	struct worker *w = arg;
+	char name[16];
+	snprintf(name, sizeof name, "nw-worker%u", w->number % 1000);
+	pthread_setname_np(pthread_self(), name);
+	loop_run(w->loop);
+	return NULL;
+}
+
+int worker_start(struct worker *w)
+{
+	int r = pthread_create(&w->thread, NULL, thread_main, w);
+	w->is_started = r == 0;
+	return -r;
+}
+
+/* --- tasks from the main thread --- */
+
+struct task {
+	struct loop_post post;
+	struct worker *w;
+	void (*fn)(struct worker *w, void *arg);
+	void *arg;
+	sem_t done;
+};
+
+static void run_task(void *ctx)
+{
+	struct task *t = ctx;
+	t->w->now_s = (uint32_t)(clock_ms() / 1000);
+	t->fn(t->w, t->arg);
+	sem_post(&t->done);
+}
+
+/* Runs fn in the worker and waits for it; before the thread runs, directly. The caller must not be an online RCU reader while it waits. */
+static void run_in_worker(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	if (!w->is_started) {
+		fn(w, arg);
+		return;
+	}
+	struct task t = { .w = w, .fn = fn, .arg = arg };
+	t.post = (struct loop_post){ .fn = run_task, .ctx = &t };
+	sem_init(&t.done, 0, 0);
+	loop_post(w->loop, &t.post);
+	while (sem_wait(&t.done) < 0 && errno == EINTR)
+		;
+	sem_destroy(&t.done);
+}
+
+static void do_switch(struct worker *w, void *arg)
+{
+	const struct snapshot *s = arg, *old = w->snap;
+	bool are_rules_new = !old || old->config != s->config;
+	w->snap = s;
+	if (!are_rules_new)
+		return;
+	resolver_configure(w->resolver, s->config);
+	for (unsigned i = 0; i < CONFIG_RULES_MAX; i++) {
+		atomic_store(&w->filter_hits[i], 0);
+		atomic_store(&w->steer_hits[i], 0);
+	}
+}
+
+void worker_switch(struct worker *w, const struct snapshot *s)
+{
+	run_in_worker(w, do_switch, (void *)(uintptr_t)s);
+}
+
+struct socket_task { int fd; bool is_tcp; uint32_t ifindex, key; int r; };
+
+static void do_add_socket(struct worker *w, void *arg)
+{
+	struct socket_task *t = arg;
+	struct socket_key *k = NULL;
+	for (unsigned i = 0; i < sizeof w->sockets / sizeof w->sockets[0]; i++)
+		if (!w->sockets[i].is_used) {
+			k = &w->sockets[i];
+			break;
+		}
+	t->r = NW_EFULL;
+	if (!k) {
+		close(t->fd);
+		return;
+	}
+	*k = (struct socket_key){ .key = t->key, .is_tcp = t->is_tcp };
+	t->r = t->is_tcp ? tcp_server_add(w->tcp, t->fd, t->ifindex, &k->index) : udp_server_add(w->udp, t->fd, &k->index);
+	k->is_used = t->r == 0;
+}
+
+int worker_add_socket(struct worker *w, int fd, bool is_tcp, uint32_t ifindex, uint32_t key)
+{
+	struct socket_task t = { .fd = fd, .is_tcp = is_tcp, .ifindex = ifindex, .key = key };
+	run_in_worker(w, do_add_socket, &t);
+	return t.r;
+}
+
+static void do_remove_socket(struct worker *w, void *arg)
+{
+	uint32_t key = *(uint32_t *)arg;
+	for (unsigned i = 0; i < sizeof w->sockets / sizeof w->sockets[0]; i++) {
+		struct socket_key *k = &w->sockets[i];
+		if (!k->is_used || k->key != key)
+			continue;
+		if (k->is_tcp)
+			tcp_server_remove(w->tcp, k->index);
+		else
+			udp_server_remove(w->udp, k->index);
+		k->is_used = false;
+	}
+}
+
+void worker_remove_socket(struct worker *w, uint32_t key)
+{
+	run_in_worker(w, do_remove_socket, &key);
+}
+
+struct upstreams_task { struct upstream_stat *ret; unsigned max, count; };
+
+static void do_upstreams(struct worker *w, void *arg)
+{
+	struct upstreams_task *t = arg;
+	t->count = resolver_stat(w->resolver, t->ret, t->max);
+}
+
+unsigned worker_upstreams(struct worker *w, struct upstream_stat *ret, unsigned max)
+{
+	struct upstreams_task t = { .ret = ret, .max = max };
+	run_in_worker(w, do_upstreams, &t);
+	return t.count;
+}
+
+/* Stops taking new queries, then waits for what is parked. */
+static void do_stop_listening(struct worker *w, void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < sizeof w->sockets / sizeof w->sockets[0]; i++)
+		if (w->sockets[i].is_used)
+			do_remove_socket(w, &w->sockets[i].key);
+}
+
+static void do_count_parked(struct worker *w, void *arg)
+{
+	*(unsigned *)arg = w->queries;
+}
+
+void worker_stop(struct worker *w)
+{
+	if (!w->is_started)
+		return;
+	run_in_worker(w, do_stop_listening, NULL);
+	unsigned parked = 1;
+	for (uint64_t until = clock_ms() + DRAIN_MS; parked && clock_ms() < until;) {
+		run_in_worker(w, do_count_parked, &parked);
+		if (parked)
+			usleep(5000);
+	}
+	loop_stop(w->loop);
+	pthread_join(w->thread, NULL);
+	w->is_started = false;
+}
+
+void worker_free(struct worker *w)
+{
+	if (!w)
+		return;
+	resolver_free(w->resolver);
+	tcp_server_free(w->tcp);
+	udp_server_free(w->udp);
+	loop_free(w->loop);
+	for (unsigned i = 0; i < w->query_chunks; i++) {
+		for (unsigned k = 0; k < CHUNK; k++) {
+			free(w->chunk[i][k].copy);
+			free(w->chunk[i][k].copy_walk);
+		}
+		free(w->chunk[i]);
+	}
+	free(w);
+}
+
+uint64_t worker_counter(const struct worker *w, enum worker_counter c)
+{
+	return atomic_load_explicit(&w->counters[c], memory_order_relaxed);
+}
+
+uint64_t worker_filter_hits(const struct worker *w, unsigned rule)
+{
+	return atomic_load_explicit(&w->filter_hits[rule], memory_order_relaxed);
+}
+
+uint64_t worker_steer_hits(const struct worker *w, unsigned rule)
+{
+	return atomic_load_explicit(&w->steer_hits[rule], memory_order_relaxed);
+}

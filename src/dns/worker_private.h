@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Inside a worker. worker.c: thread, sockets, switches; query.c: the flow of one query; answer.c: what is sent; barrier.c: the enforcer's channel. */
+#pragma once
+#include <pthread.h>
+#include <stddef.h>
+#include "base/addr.h"
+#include "dns/worker.h"
+#include "net/tcp.h"
+#include "net/udp.h"
+#include "wire/patch.h"
+
+/* A question with who asked and where the answer goes. */
+struct ask {
+	struct wire_query q;
+	uint8_t question[NAME_WIRE_MAX + 4]; /* as it came */
+	struct client client;
+	struct group_bits groups;
+	bool is_tcp;
+	struct udp_path udp;
+	struct tcp_session *tcp;
+};
+
+/* An answer about to be judged, from the cache or from an upstream. Pointers live for the call. */
+struct view {
+	const uint8_t *msg;
+	size_t len;
+	const uint16_t *ttl_offset;
+	unsigned ttl_count, chain_len, addr_count;
+	const struct name *chain[ANSWER_CHAIN_MAX];
+	const struct addr *addrs;
+	uint32_t age_s;
+	const struct cache_answer *cached; /* NULL: not kept */
+};
+
+enum { BATCH_LOST_S = 3 /* an acknowledgement that has not come by then never will: the enforcer was restarted */ };
+enum query_stage { STAGE_UPSTREAM, STAGE_CHASE, STAGE_BARRIER };
+struct query {
+	struct upstream_wait wait;
+	struct deadline deadline;
+	struct worker *w;
+	struct query *next;            /* free list */
+	uint32_t serial;               /* raised when freed: late acknowledgements find it changed */
+	enum query_stage stage;
+	uint16_t group, group_id;
+	uint8_t chases;
+	unsigned pending;              /* elements not yet acknowledged */
+	bool has_failed, is_full, strips6;
+	const struct cache_answer *held;
+	uint8_t *copy;                 /* the answer when the cache does not keep it, or a chain being chased */
+	size_t copy_len;
+	struct wire_answer *copy_walk;
+	uint32_t age_s;
+	struct ask ask;
+};
+
+struct batch_from { struct query *q; uint32_t serial; struct hold *hold; uint32_t expires_s, epoch; };
+struct batch { uint32_t seq, made_s; bool is_used; uint16_t count; struct batch_from from[STEER_BATCH_MAX]; };
+
+struct worker {
+	const struct worker_shared *shared;
+	unsigned number;
+	int steer_fd;
+	struct loop *loop;
+	struct udp_server *udp;
+	struct tcp_server *tcp;
+	struct resolver *resolver;
+	pthread_t thread;
+	bool is_started;
+	uv_poll_t steer_poll;
+	const struct snapshot *snap;
+	uint32_t now_s;
+
+	struct query *free_queries;
+	unsigned queries, query_chunks;
+	struct query *chunk[WORKER_QUERIES_MAX / 256];
+	struct deadline_queue late, late_rebuild;
+
+	struct steer_add out;          /* being gathered in this turn */
+	struct batch *gathering;
+	uint32_t next_seq;
+	struct batch batch[WORKER_BATCHES];
+
+	struct name chain_names[ANSWER_CHAIN_MAX];
+	struct judged_name judged[ANSWER_CHAIN_MAX];
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	uint8_t scratch[WIRE_TCP_MAX + 1024], merged[WIRE_TCP_MAX];
+	struct wire_answer walk;
+
+	struct socket_key { uint32_t key, index; bool is_tcp, is_used; } sockets[256];
+	_Atomic uint64_t counters[C_COUNT];
+	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX];
+};
+
+static inline void count(struct worker *w, enum worker_counter c)
+{
+	atomic_store_explicit(&w->counters[c], atomic_load_explicit(&w->counters[c], memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static inline void count_rule(_Atomic uint64_t *hits)
+{
+	atomic_store_explicit(hits, atomic_load_explicit(hits, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+struct query *query_new(struct worker *w, const struct ask *a); /* NULL: WORKER_QUERIES_MAX are parked */
+void query_free(struct query *q);
+
+/* answer.c */
+void answer_own(struct worker *w, const struct ask *a, const struct wire_own *own);
+void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text);
+void answer_block(struct worker *w, const struct ask *a, enum block_kind kind, const char *text);
+void answer_nodata(struct worker *w, const struct ask *a, int ede, const char *text);
+void answer_kept(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, bool strips6);
+void answer_none(struct worker *w, const struct ask *a);
+
+/* barrier.c */
+int barrier_open(struct worker *w);
+/* Whether the kernel is known to hold `addr` for this rule and name until need_s from now. */
+bool barrier_covers(struct worker *w, uint32_t rule_id, const struct addr *a, const struct name *n, uint64_t name_hash, uint32_t need_s);
+int barrier_add(struct worker *w, struct query *q, uint32_t rule_id, const struct addr *a, const struct name *n, uint64_t name_hash, uint32_t need_s); /* 0, NW_EFULL */
+void barrier_flush(void *worker);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The start from `state`: a list whose text and overlay are what image and journal account for is in force at once; another is
+ * built from its text. The compiler thread, before there are readers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "policy/lists_private.h"
+
+/* The text and overlay of one list from `state`. */
+static void load_slot(struct lists *l, struct list_slot *s)
+{
+	struct list_text *held = NULL;
+	uint64_t def = 0;
+
+	entry_set_free(&s->added);
+	entry_set_free(&s->masked);
+	state_load_overlay(l->state, s->name, &s->added, &s->masked);
+	s->is_overlay_saved = true;
+	if (state_load_text(l->state, s->name, "text", &s->text, &s->text_prefixes, &def) == 0 && def != s->def) {
+		list_text_unref(s->text);
+		s->text = NULL;
+		entry_set_free(&s->text_prefixes);
+	}
+	s->is_text_saved = s->text;
+	if (s->text)
+		s->seed = s->text->seed;
+	if (state_load_text(l->state, s->name, "held", &held, NULL, &def) < 0)
+		return;
+	if (def != s->def) {
+		list_text_unref(held);
+		return;
+	}
+	s->held = held;
+	snprintf(s->held_why, sizeof(s->held_why), "it was held before the restart");
+}
+
+static int restore_prefixes(struct list_slot *s)
+{
+	struct prefix_entry *e = malloc((s->text_prefixes.prefixes + s->added.prefixes + 1) * sizeof(*e));
+	struct entry_key k;
+	unsigned count = 0;
+	uint32_t n;
+
+	if (!e)
+		return -ENOMEM;
+	for (size_t at = 0; entry_set_next(&s->text_prefixes, &at, &k, &n);)
+		if (!entry_set_count(&s->masked, &k))
+			entry_key_prefix(&e[count++], &k);
+	for (size_t at = 0; entry_set_next(&s->added, &at, &k, &n);)
+		if (entry_key_is_prefix(&k))
+			entry_key_prefix(&e[count++], &k);
+	s->prefixes = count ? prefixes_build(e, count) : NULL;
+	free(e);
+	if (count && !s->prefixes)
+		return -ENOMEM;
+	s->prefix_count = s->prefixes ? s->prefixes->count4 + s->prefixes->count6 : 0;
+	return 0;
+}
+
+int lists_refill(struct lists *l, struct list_slot *s, bool is_quiet)
+{
+	struct list_text *text = s->text;
+	struct list_change c;
+	int r = 0;
+
+	list_change_init(&c);
+	c.is_saved = s->is_text_saved && text && text->is_counted;
+	c.is_whole = c.has_prefixes = true;
+	/* What is in force is not to be compared with itself. */
+	s->text = NULL;
+	if (text)
+		r = list_change_prepare(&c, s, text, false);
+	if (r == 0)
+		r = lists_apply(l, s, &c, is_quiet);
+	list_text_unref(text);
+	list_change_free(&c);
+	return r;
+}
+
+static int restore_slot(struct lists *l, struct list_slot *s)
+{
+	const struct list_journal_slot *known = &l->journal.slots[s - l->slots];
+	int r;
+
+	load_slot(l, s);
+	if (s->is_filled && known->is_recorded && known->content == slot_content(s) && (!s->text || s->text->is_counted))
+		return restore_prefixes(s);
+	if (!s->is_filled && !s->text && !s->added.distinct)
+		return 0;
+	r = lists_refill(l, s, true);
+	/* The text cannot be read back: the list begins without one. */
+	if (r < 0 && r != -ENOMEM)
+		r = lists_refill(l, s, true);
+	return r;
+}
+
+int lists_restore(struct lists *l, bool *ret_restored)
+{
+	char why[LIST_WHY_MAX + 200];
+	int r = 0;
+
+	for (unsigned i = 0; i < l->config_count; i++) {
+		struct list_slot *s = lists_slot(l, i);
+
+		if (l->state >= 0)
+			r = restore_slot(l, s);
+		if (r < 0)
+			return r;
+		ret_restored[i] = lists_has_text(l, i);
+		if (s->held) {
+			snprintf(why, sizeof(why),
+			        "list %.150s: a text is still held; to take it: nameway list reload %.150s --accept", s->name,
+			        s->name);
+			lists_alarm_slot(l, s, why);
+		}
+	}
+	index_stat(l->index, &l->stat);
+	return 0;
+}

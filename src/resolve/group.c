@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Groups and the health of their servers.
+ *
+ * A server is taken as unhealthy after UNHEALTHY_TIMEOUTS attempts in a row without a sign of life, or at once when the kernel
+ * says that it cannot be reached. It is then probed every PROBE_MS with ". NS", and any answer, also one to a question, takes it
+ * back. */
+#include "resolve/flight.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { QUERY_MAX = 512 };
+
+void server_answered(struct server *s, const struct attempt *a)
+{
+	uint64_t now_us = clock_us(), rtt_us = now_us > a->sent_us ? now_us - a->sent_us : 1;
+
+	if (rtt_us > UPSTREAM_TOTAL_MS * 1000)
+		rtt_us = UPSTREAM_TOTAL_MS * 1000;
+	if (!a->channel || !a->channel->is_stream)
+		s->srtt_us = s->srtt_us ? (uint32_t)((7 * (uint64_t)s->srtt_us + rtt_us) / 8) : (uint32_t)rtt_us;
+	s->answered++;
+	s->last_answer_us = now_us;
+	s->timeouts_in_row = 0;
+	s->is_healthy = true;
+	deadline_del(&s->probe_at);
+}
+
+static void set_unhealthy(struct server *s)
+{
+	struct resolver *r = s->group->resolver;
+
+	if (!s->is_healthy)
+		return;
+	s->is_healthy = false;
+	deadline_add(r->loop, &r->probe, &s->probe_at);
+}
+
+void server_timed_out(struct server *s, const struct attempt *a)
+{
+	s->timeouts++;
+	/* It answered others since: this one name is slow. */
+	if (s->last_answer_us > a->sent_us)
+		return;
+	if (++s->timeouts_in_row >= UNHEALTHY_TIMEOUTS)
+		set_unhealthy(s);
+}
+
+void server_broke(struct server *s)
+{
+	s->errors++;
+	set_unhealthy(s);
+}
+
+/* Four round trips, doubled for each time this question was asked there before; the next longer class. */
+struct deadline_queue *server_try_queue(struct server *s, unsigned doublings)
+{
+	struct resolver *r = s->group->resolver;
+	uint32_t wait_ms = s->srtt_us ? 4 * s->srtt_us / 1000 : TRY_UNKNOWN_MS;
+	unsigned i = 0;
+
+	if (wait_ms < TRY_MIN_MS)
+		wait_ms = TRY_MIN_MS;
+	if (wait_ms > TRY_MAX_MS)
+		wait_ms = TRY_MAX_MS;
+	wait_ms <<= doublings < 4 ? doublings : 4;
+	while (i < TRY_CLASSES - 1 && r->try_queue[i].after_ms < wait_ms)
+		i++;
+	return &r->try_queue[i];
+}
+
+void on_probe(struct deadline *d)
+{
+	struct server *s = FROM_MEMBER(d, struct server, probe_at);
+	struct resolver *r = s->group->resolver;
+	uint8_t query[QUERY_MAX];
+	size_t len = wire_query_build(query, 0, &r->root, RR_NS, 1, true, false, 0, false);
+
+	if (s->probe.channel && !s->probe.channel->is_stream)
+		socket_retire(FROM_MEMBER(s->probe.channel, struct udp_sock, channel));
+	attempt_end(&s->probe);
+	deadline_add(r->loop, &r->probe, &s->probe_at);
+	if (socket_send(s, &s->probe, query, len) < 0)
+		s->errors++;
+}
+
+void group_free(struct group *g)
+{
+	struct upstream_answer gone = {.result = UPSTREAM_GONE};
+
+	if (!g)
+		return;
+	while (g->questions)
+		question_complete(g->questions, &gone);
+	for (unsigned i = 0; i < g->server_count; i++) {
+		struct server *s = &g->servers[i];
+
+		deadline_del(&s->probe_at);
+		attempt_end(&s->probe);
+		sockets_close(s);
+		streams_close(s);
+	}
+	free(g->servers);
+	free(g->way_name);
+	free(g->name);
+	free(g);
+}
+
+static struct group *group_new(struct resolver *r, const struct config *c, unsigned index)
+{
+	const struct cfg_upstream *u = &c->upstreams[index];
+	struct group *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->resolver = r;
+	g->index = index;
+	g->name = strdup(u->name);
+	g->servers = calloc(u->server_count ? u->server_count : 1, sizeof(*g->servers));
+	if (u->way >= 0) {
+		const struct cfg_way *way = &c->ways[u->way];
+
+		g->has_way = true;
+		g->way_name = strdup(way->name);
+		memcpy(g->way_interface, way->interface, sizeof(g->way_interface));
+		g->way_mark = way->mark;
+	}
+	if (!g->name || !g->servers || (g->has_way && !g->way_name)) {
+		group_free(g);
+		return NULL;
+	}
+	g->server_count = u->server_count < CONFIG_SERVERS_MAX ? u->server_count : CONFIG_SERVERS_MAX;
+	for (unsigned i = 0; i < g->server_count; i++) {
+		struct server *s = &g->servers[i];
+
+		s->group = g;
+		s->index = i;
+		s->endpoint = u->servers[i];
+		s->sa_len = endpoint_to_sockaddr(&s->sa, &u->servers[i]);
+		s->is_healthy = true;
+	}
+	return g;
+}
+
+static bool is_same_group(const struct group *g, const struct config *c, const struct cfg_upstream *u)
+{
+	const struct cfg_way *way = u->way >= 0 ? &c->ways[u->way] : NULL;
+
+	if (strcmp(g->name, u->name) != 0 || g->server_count != u->server_count || g->has_way != (way != NULL))
+		return false;
+	if (way && (strcmp(g->way_name, way->name) != 0 || strcmp(g->way_interface, way->interface) != 0 ||
+	                   g->way_mark != way->mark))
+		return false;
+	for (unsigned i = 0; i < g->server_count; i++) {
+		const struct endpoint *a = &g->servers[i].endpoint, *b = &u->servers[i];
+
+		if (!addr_equal(&a->addr, &b->addr) || a->port != b->port || a->scope != b->scope)
+			return false;
+	}
+	return true;
+}
+
+static struct group *find_group(const struct resolver *r, const struct config *c, const struct cfg_upstream *u)
+{
+	for (unsigned i = 0; i < r->group_count; i++)
+		if (is_same_group(r->groups[i], c, u))
+			return r->groups[i];
+	return NULL;
+}
+
+static bool is_among(struct group *const *groups, unsigned count, const struct group *g)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (groups[i] == g)
+			return true;
+	return false;
+}
+
+int resolver_configure(struct resolver *r, const struct config *c)
+{
+	struct group **groups = calloc(c->upstream_count ? c->upstream_count : 1, sizeof(struct group *)), **old = r->groups;
+	unsigned count = c->upstream_count, old_count = r->group_count;
+
+	if (!groups)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++) {
+		groups[i] = find_group(r, c, &c->upstreams[i]);
+		if (!groups[i])
+			groups[i] = group_new(r, c, i);
+		if (groups[i])
+			continue;
+		/* The old groups stay in force; what is new goes. */
+		for (unsigned k = 0; k < i; k++)
+			if (!is_among(old, old_count, groups[k]))
+				group_free(groups[k]);
+		free(groups);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < count; i++)
+		groups[i]->index = i;
+	r->groups = groups;
+	r->group_count = count;
+	/* Last, as askers are told from here and may ask anew. */
+	for (unsigned i = 0; i < old_count; i++)
+		if (!is_among(groups, count, old[i]))
+			group_free(old[i]);
+	free(old);
+	return 0;
+}
+
+unsigned resolver_stat(const struct resolver *r, struct upstream_stat *ret, unsigned max)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < r->group_count; i++)
+		for (unsigned k = 0; k < r->groups[i]->server_count && count < max; k++) {
+			const struct server *s = &r->groups[i]->servers[k];
+
+			ret[count++] = (struct upstream_stat){.group = r->groups[i]->name,
+			        .server = s->endpoint,
+			        .is_healthy = s->is_healthy,
+			        .srtt_us = s->srtt_us,
+			        .sent = s->sent,
+			        .answered = s->answered,
+			        .timeouts = s->timeouts,
+			        .tcp = s->tcp,
+			        .errors = s->errors};
+		}
+	return count;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Asking upstreams: a worker's resolver. A group's servers are tried in order, healthy ones first; UDP from a pool of connected random-port sockets
+ * (UPSTREAM_POOL a server, opened as needed, each renewed after UPSTREAM_SOCKET_USES queries or a timeout; up to twice as many while old ones wait for answers), TCP when an answer is truncated; equal questions in
+ * flight are asked once. Entropy against off-path forgers: 16-bit id + random port out of ~28,000 (14.8 bits), > 30 bits. One thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "config/config.h"
+#include "net/loop.h"
+#include "wire/msg.h"
+
+enum { UPSTREAM_POOL = 256, UPSTREAM_SOCKET_USES = 256, UPSTREAM_INFLIGHT_MAX = 8192 /* a group: above, SERVFAIL at once */, UPSTREAM_TRIES = 4, UPSTREAM_TOTAL_MS = 4500, UPSTREAM_EDNS = 1232 };
+
+struct resolver;
+/* Sockets of groups that belong to a way are opened, marked and bound to its interface by the parent. take: -EAGAIN when none is at hand (asked for meanwhile). */
+struct resolver_env { void *ctx; int (*take_socket)(void *ctx, unsigned group, unsigned server, bool is_tcp); /* a descriptor, not connected; ours from then on */ };
+
+enum upstream_result { UPSTREAM_OK /* msg is a response that matches, any rcode */, UPSTREAM_TIMEOUT, UPSTREAM_UNREACHABLE, UPSTREAM_BUSY /* bound reached */, UPSTREAM_BAD /* only malformed answers */, UPSTREAM_GONE /* configuration changed */ };
+struct upstream_answer { enum upstream_result result; const uint8_t *msg; size_t len; /* valid during the completion */ const struct wire_answer *walked; /* of msg, when OK */ };
+/* Embedded in the asker's query; owned by the resolver between ask and completion. */
+struct upstream_wait { struct upstream_wait *next, **prev; void (*done)(struct upstream_wait *w, const struct upstream_answer *a); };
+
+int resolver_new(struct resolver **ret, struct loop *l, const struct resolver_env *env);
+void resolver_free(struct resolver *r); /* takes NULL; what is in flight completes with UPSTREAM_GONE; ask nothing from there */
+/* Takes over a configuration's groups (kept by equal name, servers and way, with their health). Questions in flight to groups that vanish complete with
+ * UPSTREAM_GONE inside the call. c is not referred to afterwards. 0 or -ENOMEM (the old groups stay). Not from a completion. */
+int resolver_configure(struct resolver *r, const struct config *c);
+/* Never completes inside the call. */
+void upstream_ask(struct resolver *r, unsigned group, const struct name *qname, uint16_t qtype, uint16_t qclass, bool want_do, bool want_cd, struct upstream_wait *w);
+void upstream_cancel(struct upstream_wait *w); /* done will not be called; fine after it was. A question that nobody waits for is not tried again. */
+struct upstream_stat { const char *group; struct endpoint server; bool is_healthy; uint32_t srtt_us; uint64_t sent, answered, timeouts, tcp, errors; };
+unsigned resolver_stat(const struct resolver *r, struct upstream_stat *ret, unsigned max);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Inside the enforcer: its one struct, one thread. enforcer.c turns the loop and obeys the parent; enforcer_requests.c serves the server;
+ * enforcer_report.c tells what stands. */
+#pragma once
+#include "config/config.h"
+#include "policy/prefixes.h"
+#include "stat/alarms.h"
+#include "steer/elements.h"
+#include "steer/enforcer.h"
+#include "steer/nft.h"
+#include "steer/proto.h"
+#include "steer/ways.h"
+
+/* The listed ranges of one rule, family and side, kept to rebuild the table. */
+struct kept_ranges {
+	uint32_t rule_id;
+	uint8_t family, which;
+	unsigned count, cap;
+	struct range *r;
+	bool is_partial; /* parts are still coming */
+};
+enum { KEPT_RANGES_MAX = 4 * CONFIG_RULES_MAX };
+
+struct bucket { double tokens; uint64_t at_ms; };
+
+struct policy_config {
+	struct config *config; /* NULL: none */
+	uint32_t serial;
+	struct nft_foreign *foreign; /* per way: sets4 then sets6, probed */
+	unsigned *foreign_at;        /* per way: where its sets begin in foreign[] */
+	unsigned foreign_count;
+};
+
+struct enforcer {
+	struct enforcer_args args;
+	struct steer_shared *shared;
+	struct nft *nft;
+	struct ways *ways;
+	struct alarms *alarms;
+	struct policy_config now, next;
+	uint16_t hijack_port;
+	struct elements elements;
+	struct kept_ranges ranges[KEPT_RANGES_MAX];
+	unsigned range_count;
+	struct bucket rate[ENFORCER_CHANNELS_MAX];
+	uint64_t now_ms, sweep_at_ms, foreign_at_ms, ways_at_ms;
+	uint64_t counters_refused, counters_put, counters_rebuilds;
+	bool is_committed; /* packet rules of `now` stand in the kernel */
+	bool is_rebuild_due, is_foreign_due;
+	bool is_stopping;
+};
+
+/* A rule by its id in the configuration in force or the prepared one. */
+const struct cfg_steer *enforcer_rule(const struct enforcer *e, uint32_t rule_id, const struct policy_config **ret_in);
+void enforcer_serve(struct enforcer *e);                 /* everything that waits on the server's channels */
+int enforcer_rebuild(struct enforcer *e);                /* the table from the mirror, in one transaction */
+void enforcer_probe_foreign(struct enforcer *e, struct policy_config *pc);
+void enforcer_refill_foreign(struct enforcer *e);        /* administrators' sets that came (back) get what they should hold */
+void enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct nft_element *v, size_t count);
+void enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a);
+void enforcer_sweep(struct enforcer *e);                 /* expired elements */
+void enforcer_publish_ways(struct enforcer *e);          /* way bitmaps to the shared page */
+json_t *enforcer_state_json(struct enforcer *e);
+json_t *enforcer_address_json(struct enforcer *e, const struct addr *a);

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the server may ask: put addresses into rule sets, take them out, set a rule's listed ranges, and read. Requests of all channels that
+ * wait are gathered, what the kernel does not have yet goes in one transaction, and each request is acknowledged after it. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/err.h"
+#include "base/log.h"
+#include "steer/enforcer_private.h"
+
+/* SERVE_ROUNDS bounds one turn, so that kernel events are seen under any load. */
+enum { SERVE_ROUNDS = 256, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX };
+
+/* One turn's work; too big for the stack. */
+static struct gathered {
+	unsigned messages, puts;
+	struct { unsigned channel; struct steer_ack ack; } m[GATHER_MESSAGES];
+	struct nft_element put[GATHER_ELEMENTS];
+	struct { uint16_t message, place; } from[GATHER_ELEMENTS];
+	int status[GATHER_ELEMENTS];
+} turn;
+
+const struct cfg_steer *enforcer_rule(const struct enforcer *e, uint32_t rule_id, const struct policy_config **ret_in)
+{
+	const struct policy_config *pc[2] = { &e->next, &e->now };
+	for (int k = 0; k < 2; k++)
+		for (unsigned i = 0; pc[k]->config && i < pc[k]->config->steer_count; i++)
+			if (pc[k]->config->steers[i].id == rule_id) {
+				if (ret_in)
+					*ret_in = pc[k];
+				return &pc[k]->config->steers[i];
+			}
+	return NULL;
+}
+
+static bool is_upstream(const struct config *c, const struct addr *a)
+{
+	for (unsigned i = 0; i < c->upstream_count; i++)
+		for (unsigned k = 0; k < c->upstreams[i].server_count; k++)
+			if (addr_equal(&c->upstreams[i].servers[k].addr, a))
+				return true;
+	return false;
+}
+
+static bool is_endpoint(const struct ways *w, const struct addr *a)
+{
+	struct endpoint ep[64];
+	unsigned n = ways_endpoints(w, ep, 64);
+	for (unsigned i = 0; i < n; i++)
+		if (addr_equal(&ep[i].addr, a))
+			return true;
+	return false;
+}
+
+/* Addresses that steering never touches, whoever asks (INTERFACE.md, Steering). */
+static bool is_exempt(const struct enforcer *e, const struct config *c, const struct cfg_steer *rule, const struct addr *a)
+{
+	if (addr_is_never_remote(a))
+		return true;
+	if (addr_is_private(a) && !(rule->way >= 0 && c->ways[rule->way].private_ok))
+		return true;
+	return ways_is_own_address(e->ways, a) || is_upstream(c, a) || is_endpoint(e->ways, a);
+}
+
+static bool take_token(struct enforcer *e, unsigned channel)
+{
+	struct bucket *b = &e->rate[channel];
+	b->tokens += (double)(e->now_ms - b->at_ms) * ENFORCER_RATE / 1000;
+	b->at_ms = e->now_ms;
+	if (b->tokens > ENFORCER_BURST)
+		b->tokens = ENFORCER_BURST;
+	if (b->tokens < 1)
+		return false;
+	b->tokens -= 1;
+	return true;
+}
+
+static int element_addr(struct addr *ret, const struct steer_element *in)
+{
+	memset(ret, 0, sizeof *ret);
+	if (in->family == 4)
+		memcpy(ret->b, in->addr, 4);
+	else if (in->family == 6)
+		memcpy(ret->b, in->addr, 16);
+	else
+		return NW_EMALFORMED;
+	ret->family = in->family == 4 ? AF_INET : AF_INET6;
+	return 0;
+}
+
+/* Decides one element: an immediate status, or -1 after queueing it for the kernel. */
+static int queue_element(struct enforcer *e, unsigned message, unsigned place, const struct steer_element *in)
+{
+	const struct policy_config *pc;
+	const struct cfg_steer *rule = enforcer_rule(e, in->rule_id, &pc);
+	struct addr a;
+	if (!rule)
+		return STEER_UNKNOWN;
+	if (element_addr(&a, in) < 0 || is_exempt(e, pc->config, rule, &a))
+		return STEER_SKIPPED;
+	uint32_t life_s = in->life_s < 1 ? 1 : in->life_s > ENFORCER_LIFE_MAX_S ? ENFORCER_LIFE_MAX_S : in->life_s;
+	struct element *have = elements_find(&e->elements, in->rule_id, &a);
+	if (have) {
+		have->stamp = atomic_load(&e->shared->stamp);
+		if (have->expires_ms >= e->now_ms + life_s * 1000ull && !e->is_rebuild_due)
+			return STEER_OK;
+	}
+	if (!take_token(e, turn.m[message].channel)) {
+		e->counters_refused++;
+		return STEER_FAILED;
+	}
+	turn.put[turn.puts] = (struct nft_element){ .rule_id = in->rule_id, .addr = a, .life_s = life_s };
+	turn.from[turn.puts].message = (uint16_t)message;
+	turn.from[turn.puts].place = (uint16_t)place;
+	turn.puts++;
+	return -1;
+}
+
+static void gather_add(struct enforcer *e, unsigned channel, const struct steer_add *in)
+{
+	unsigned m = turn.messages++;
+	turn.m[m].channel = channel;
+	struct steer_ack *ack = &turn.m[m].ack;
+	ack->type = STEER_ACK;
+	ack->count = in->count;
+	ack->seq = in->seq;
+	ack->stamp = atomic_fetch_add(&e->shared->stamp, 1) + 1;
+	for (unsigned i = 0; i < in->count; i++) {
+		int status = queue_element(e, m, i, &in->e[i]);
+		ack->status[i] = status < 0 ? STEER_FAILED : (uint8_t)status;
+	}
+}
+
+static void note_put(struct enforcer *e, const struct nft_element *put)
+{
+	struct element *el = elements_add(&e->elements, put->rule_id, &put->addr);
+	if (!el)
+		return;
+	uint64_t expires = e->now_ms + put->life_s * 1000ull;
+	if (el->expires_ms < expires)
+		el->expires_ms = expires;
+	el->stamp = atomic_load(&e->shared->stamp);
+}
+
+static void alarm_failed(struct enforcer *e, int r)
+{
+	if (r == -ENOSPC)
+		alarm_set(e->alarms, "set-full", "a rule's set is full (%d addresses); its names are answered SERVFAIL. Mend: shorten server.element-min or split the rule", NFT_SET_SIZE);
+	else
+		alarm_set(e->alarms, "nft", "addresses could not be put into a set: %s. Mend: look at `nft list table inet nameway`", nft_error(e->nft));
+}
+
+/* The kernel's part of a turn: one transaction for all, then per rule the administrator's sets. */
+static void put_gathered(struct enforcer *e)
+{
+	if (!turn.puts)
+		return;
+	nft_elements_put(e->nft, turn.put, turn.puts, turn.status);
+	bool is_gone = false;
+	for (unsigned i = 0; i < turn.puts; i++)
+		is_gone |= turn.status[i] == -ENOENT;
+	if (is_gone && e->is_committed && enforcer_rebuild(e) == 0)
+		nft_elements_put(e->nft, turn.put, turn.puts, turn.status);
+	for (unsigned i = 0; i < turn.puts; i++) {
+		int r = turn.status[i];
+		uint8_t *status = &turn.m[turn.from[i].message].ack.status[turn.from[i].place];
+		*status = r == 0 ? STEER_OK : r == -ENOSPC ? STEER_FULL : STEER_FAILED;
+		if (r < 0) {
+			alarm_failed(e, r);
+			continue;
+		}
+		note_put(e, &turn.put[i]);
+		e->counters_put++;
+		const struct policy_config *pc;
+		const struct cfg_steer *rule = enforcer_rule(e, turn.put[i].rule_id, &pc);
+		enforcer_put_foreign(e, pc, rule, &turn.put[i], 1);
+	}
+}
+
+static void send_acks(struct enforcer *e)
+{
+	for (unsigned i = 0; i < turn.messages; i++) {
+		const struct steer_ack *ack = &turn.m[i].ack;
+		size_t len = offsetof(struct steer_ack, status) + ack->count;
+		if (send(e->args.channel[turn.m[i].channel], ack, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			log_debug("an acknowledgement was not taken: %s", strerror(errno));
+	}
+	turn.messages = turn.puts = 0;
+}
+
+static void serve_release(struct enforcer *e, int fd, const struct steer_release *in)
+{
+	struct steer_ack out = { .type = STEER_RELEASED, .count = in->count, .seq = in->seq, .stamp = atomic_load(&e->shared->stamp) };
+	struct nft_element del[STEER_BATCH_MAX];
+	struct addr dropped[STEER_BATCH_MAX];
+	unsigned dels = 0;
+	for (unsigned i = 0; i < in->count; i++) {
+		struct addr a;
+		if (element_addr(&a, &in->e[i]) < 0)
+			continue;
+		struct element *have = elements_find(&e->elements, in->e[i].rule_id, &a);
+		if (have && have->stamp > in->stamp)
+			continue;
+		out.status[i] = 1;
+		if (!have)
+			continue;
+		del[dels] = (struct nft_element){ .rule_id = in->e[i].rule_id, .addr = a };
+		dropped[dels++] = a;
+	}
+	if (dels && nft_elements_delete(e->nft, del, dels) < 0)
+		log_warn("addresses could not be taken out of a set: %s", nft_error(e->nft));
+	for (unsigned i = 0; i < dels; i++) {
+		struct element *have = elements_find(&e->elements, del[i].rule_id, &del[i].addr);
+		if (have)
+			elements_del(&e->elements, have);
+		const struct policy_config *pc;
+		const struct cfg_steer *rule = enforcer_rule(e, del[i].rule_id, &pc);
+		if (rule && rule->way >= 0)
+			enforcer_delete_foreign(e, pc, rule, &del[i].addr);
+	}
+	if (dels && in->drop_flows && e->now.config)
+		flows_drop_addresses(dropped, dels, e->now.config->server.mark_mask);
+	send(fd, &out, offsetof(struct steer_ack, status) + out.count, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static struct kept_ranges *kept_for(struct enforcer *e, const struct steer_prefixes *in)
+{
+	for (unsigned i = 0; i < e->range_count; i++) {
+		struct kept_ranges *k = &e->ranges[i];
+		if (k->rule_id == in->rule_id && k->family == in->family && k->which == in->which)
+			return k;
+	}
+	if (e->range_count == KEPT_RANGES_MAX)
+		return NULL;
+	struct kept_ranges *k = &e->ranges[e->range_count++];
+	*k = (struct kept_ranges){ .rule_id = in->rule_id, .family = in->family, .which = in->which };
+	return k;
+}
+
+static int keep_part(struct kept_ranges *k, const struct steer_prefixes *in)
+{
+	if (in->is_first)
+		k->count = 0;
+	if (k->count + in->count > STEER_RANGES_MAX)
+		return NW_EFULL;
+	if (k->count + in->count > k->cap) {
+		unsigned cap = (k->count + in->count) * 2;
+		struct range *r = realloc(k->r, cap * sizeof *r);
+		if (!r)
+			return -ENOMEM;
+		k->r = r;
+		k->cap = cap;
+	}
+	for (unsigned i = 0; i < in->count; i++) {
+		struct range *r = &k->r[k->count++];
+		memset(r, 0, sizeof *r);
+		r->first.family = r->last.family = in->family == 4 ? AF_INET : AF_INET6;
+		memcpy(r->first.b, in->r[i].first, in->family == 4 ? 4 : 16);
+		memcpy(r->last.b, in->r[i].last, in->family == 4 ? 4 : 16);
+	}
+	k->is_partial = !in->is_last;
+	return 0;
+}
+
+static void serve_prefixes(struct enforcer *e, int fd, const struct steer_prefixes *in)
+{
+	struct steer_done done = { .type = STEER_PREFIXES_DONE, .seq = in->seq };
+	struct kept_ranges *k = NULL;
+	if (!enforcer_rule(e, in->rule_id, NULL) || (in->family != 4 && in->family != 6) || in->which > 1)
+		done.result = -3;
+	else if (!(k = kept_for(e, in)) || keep_part(k, in) < 0)
+		done.result = -2;
+	if (done.result == 0 && in->is_last) {
+		struct nft_range_set set = { .rule_id = k->rule_id, .family = k->family, .which = k->which, .r = k->r, .count = k->count };
+		if (nft_ranges_replace(e->nft, &set) < 0) {
+			log_warn("listed prefixes could not be put into a set: %s", nft_error(e->nft));
+			done.result = -1;
+		}
+	}
+	if (in->is_last || done.result)
+		send(fd, &done, sizeof done, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void serve_query(struct enforcer *e, int fd, const struct steer_query *q)
+{
+	struct steer_reply reply = { .type = STEER_REPLY, .seq = q->seq };
+	struct addr a;
+	json_t *json = NULL;
+	if (q->what == STEER_Q_STATE)
+		json = enforcer_state_json(e);
+	else if (q->what == STEER_Q_ADDRESS && element_addr(&a, &q->e) == 0)
+		json = enforcer_address_json(e, &a);
+	int mfd = -1;
+	if (!json || (mfd = memfd_create("nameway-reply", MFD_CLOEXEC)) < 0 || json_dumpfd(json, mfd, JSON_COMPACT) < 0)
+		reply.result = -1;
+	json_decref(json);
+	struct iovec iov = { .iov_base = &reply, .iov_len = sizeof reply };
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } control = { 0 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (reply.result == 0) {
+		m.msg_control = &control;
+		m.msg_controllen = sizeof control.room;
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &mfd, sizeof mfd);
+	}
+	sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (mfd >= 0)
+		close(mfd);
+}
+
+/* One message of one channel. Anything of a wrong length or kind is dropped and counted: the server may be broken, never trusted. */
+static void serve_message(struct enforcer *e, unsigned channel, const void *msg, size_t len)
+{
+	int fd = e->args.channel[channel];
+	uint16_t type = 0;
+	if (len >= sizeof type)
+		memcpy(&type, msg, sizeof type);
+	const struct steer_add *add = msg;
+	const struct steer_release *rel = msg;
+	const struct steer_prefixes *pre = msg;
+	bool is_main = channel == e->args.channel_count - 1;
+	if (type == STEER_ADD && len >= offsetof(struct steer_add, e) && add->count <= STEER_BATCH_MAX && len == offsetof(struct steer_add, e) + add->count * sizeof add->e[0])
+		gather_add(e, channel, add);
+	else if (type == STEER_RELEASE && is_main && len >= offsetof(struct steer_release, e) && rel->count <= STEER_BATCH_MAX && len == offsetof(struct steer_release, e) + rel->count * sizeof rel->e[0])
+		serve_release(e, fd, rel);
+	else if (type == STEER_PREFIXES && is_main && len >= offsetof(struct steer_prefixes, r) && pre->count <= STEER_RANGES_PART && len == offsetof(struct steer_prefixes, r) + pre->count * sizeof pre->r[0])
+		serve_prefixes(e, fd, pre);
+	else if (type == STEER_QUERY && is_main && len == sizeof(struct steer_query))
+		serve_query(e, fd, msg);
+	else
+		e->counters_refused++;
+}
+
+void enforcer_serve(struct enforcer *e)
+{
+	static _Alignas(8) char msg[STEER_MSG_MAX];
+	bool has_more = true;
+	for (int rounds = 0; has_more && rounds < SERVE_ROUNDS; rounds++) {
+		has_more = false;
+		for (unsigned c = 0; c < e->args.channel_count; c++) {
+			if (turn.messages == GATHER_MESSAGES)
+				break;
+			ssize_t n = recv(e->args.channel[c], msg, sizeof msg, MSG_DONTWAIT);
+			if (n <= 0)
+				continue;
+			serve_message(e, c, msg, (size_t)n);
+			has_more = true;
+		}
+		if (turn.messages == GATHER_MESSAGES || !has_more) {
+			put_gathered(e);
+			send_acks(e);
+		}
+	}
+	put_gathered(e);
+	send_acks(e);
+}

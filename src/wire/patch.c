@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From a kept answer to one client's bytes: one copy, then the fields that differ. On the workers, per query. */
+#include "wire/patch.h"
+
+#include <assert.h>
+
+#include "wire/bytes.h"
+#include "wire/edns.h"
+#include "wire/rr.h"
+
+static void age_ttls(uint8_t *out, const uint16_t *ttl_offset, unsigned ttl_count, const struct wire_patch *p)
+{
+	for (unsigned i = 0; i < ttl_count; i++) {
+		uint8_t *field = out + ttl_offset[i];
+		uint32_t ttl = (uint32_t)rr_ttl(field);
+
+		ttl = ttl > p->age_s ? ttl - p->age_s : 0;
+		store32(field, ttl > p->ttl_floor_s ? ttl : p->ttl_floor_s);
+	}
+}
+
+size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size_t kept_len, const uint16_t *ttl_offset,
+	unsigned ttl_count, const struct wire_query *q, const uint8_t *question, const struct wire_patch *p)
+{
+	struct edns_out edns = {.udp_size = p->our_udp_size, .has_do = q->has_do, .ede = p->ede, .ede_text = p->ede_text};
+	size_t question_end = WIRE_HEADER + (size_t)q->question_len, edns_bytes = q->has_edns ? edns_len(&edns) : 0,
+	       len = kept_len;
+	size_t limit = p->limit && p->limit < WIRE_TCP_MAX ? p->limit : WIRE_TCP_MAX;
+	unsigned flags;
+
+	assert(q->question_len > 0 && kept_len >= question_end && out_max >= kept_len + EDNS_MAX);
+	flags = load16(kept + 2) & ~(unsigned)(FLAG_RD | FLAG_CD | (p->clear_ad ? FLAG_AD : 0));
+	flags |= FLAG_QR | (q->flags & (FLAG_RD | FLAG_CD));
+	if (kept_len + edns_bytes > limit) {
+		flags |= FLAG_TC;
+		len = question_end;
+		store32(out + 4, 1u << 16);
+		store16(out + 8, 0);
+	} else {
+		memcpy(out + 4, kept + 4, len - 4);
+		age_ttls(out, ttl_offset, ttl_count, p);
+	}
+	store16(out, q->id);
+	store16(out + 2, (uint16_t)flags);
+	store16(out + 10, q->has_edns ? 1 : 0);
+	memcpy(out + WIRE_HEADER, question, q->question_len);
+	return q->has_edns ? len + edns_put(out + len, &edns) : len;
+}

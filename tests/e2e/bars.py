@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the bars share: their options, their table, their verdict."""
+import argparse
+import sys
+
+from site_net import Failed, permitted
+
+
+class Bar:
+    """Rows of a table with a verdict each."""
+
+    def __init__(self, title, columns):
+        self.title, self.columns, self.rows, self.missed = title, columns, [], []
+
+    def row(self, name, *values):
+        self.rows.append([name, *[str(v) for v in values]])
+
+    def must(self, condition, text):
+        """A demand of the bar; one not met fails it at the end."""
+        if not condition:
+            self.missed.append(text)
+        return condition
+
+    def finish(self):
+        table = [["", *self.columns], *self.rows]
+        widths = [max(len(r[i]) for r in table if i < len(r)) for i in range(len(table[0]))]
+        print(self.title)
+        for r in table:
+            print("  " + "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths))))
+        for m in self.missed:
+            print("  MISSED:", m)
+        print("  bar held" if not self.missed else "  BAR MISSED", flush=True)
+        return 1 if self.missed else 0
+
+    def exits(self, name, asked, counts, may_stay_unanswered=False, may_lose=False):
+        """One load and what was seen at the exits."""
+        packets = sum(v for k, v in asked["packets"].items() if k != "x")
+        seen = sum(sum(e.values()) for e in counts["udp"].values())
+        vanished = sum(asked["packets"].values()) - seen
+        bad = asked["servfail"] + asked["refused"] + asked["other"]
+        ms = asked["latency_ms"]
+        self.row(name, asked["asked"], packets, counts["wrong"], vanished, asked["unanswered"], bad, f"{ms['p50']:.2f}", f"{ms['p99']:.1f}", f"{ms['max']:.0f}")
+        for e in counts["examples"][:6]:
+            self.rows.append(["    " + e])
+        for e in asked["examples"][:4]:
+            if asked["unanswered"] or bad:
+                self.rows.append(["    " + e])
+        self.must(counts["missed"] == 0, f"{name}: the counter lost {counts['missed']} packets, the run says nothing")
+        self.must(packets > 0, f"{name}: no packet was sent")
+        self.must(counts["wrong"] == 0, f"{name}: {counts['wrong']} packets at the wrong exit")
+        self.must(may_lose or vanished == 0, f"{name}: {vanished} packets arrived nowhere")
+        self.must(may_stay_unanswered or (asked["unanswered"] == 0 and bad == 0 and asked["malformed"] == 0),
+                  f"{name}: {asked['unanswered']} unanswered, {bad} SERVFAIL or REFUSED, {asked['malformed']} malformed")
+
+
+EXIT_COLUMNS = ("asked", "packets", "wrong exit", "vanished", "unanswered", "failed", "p50 ms", "p99 ms", "max ms")
+
+
+def options(doc, *more):
+    p = argparse.ArgumentParser(description=doc.strip().splitlines()[0], epilog="NAMEWAY_BUILD names the build directory; the default is build/.")
+    p.add_argument("--quick", action="store_true", help="a shorter run, for `make test`")
+    for names, kw in more:
+        p.add_argument(*names, **kw)
+    return p.parse_args()
+
+
+def main(fn):
+    """Runs a bar: its exit code, 2 when it could not be run, 77 when it cannot be run here."""
+    why = permitted()
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(77)
+    try:
+        sys.exit(fn())
+    except Failed as e:
+        print(f"could not run: {e}", file=sys.stderr)
+        sys.exit(2)
