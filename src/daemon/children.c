@@ -17,7 +17,7 @@
 #include "daemon/parent_private.h"
 #include "daemon/server.h"
 
-enum { CHANNEL_BUFFER = 1 << 20, FILES_MAX = 65536 };
+enum { CHANNEL_BUFFER = 1 << 20, FILES_MAX = 65536, FILES_NEEDED = 4096 };
 
 /* One pair per worker and one for the server's own questions. */
 int parent_open_channels(struct parent *p)
@@ -79,9 +79,13 @@ static void become_child(const char *name, pid_t parent)
 /* Workers hold a pool of sockets for every upstream, and TCP sessions. */
 static void raise_file_limit(void)
 {
-	struct rlimit l = { FILES_MAX, FILES_MAX };
-	if (setrlimit(RLIMIT_NOFILE, &l) < 0)
-		log_warn("the limit of open files stays as it is: %s", strerror(errno));
+	struct rlimit l, wanted = { FILES_MAX, FILES_MAX };
+	if (setrlimit(RLIMIT_NOFILE, &wanted) == 0 || getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+	if (l.rlim_max < FILES_NEEDED)
+		log_warn("only %llu files may be open: busy upstreams will be asked from fewer ports. Mend: raise LimitNOFILE", (unsigned long long)l.rlim_max);
 }
 
 static int open_child_state(const struct parent *p, const char *name)

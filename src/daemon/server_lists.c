@@ -105,6 +105,19 @@ static void snapshot_free(struct snapshot *n, bool with_config)
 	free(n);
 }
 
+/* Kill-switched rules stay closed as long as one of their lists never had a text. */
+static void close_rules(struct server *s, struct snapshot *n)
+{
+	const struct config *c = n->config;
+	n->has_closed_rules = false;
+	for (unsigned i = 0; i < c->steer_count; i++)
+		for (unsigned k = 0; c->ways[c->steers[i].way].kill_switch && k < c->steers[i].names.count; k++)
+			if (!lists_slot_has_text(s->lists, n->slots[c->steers[i].names.v[k]])) {
+				policy_close_rule(n->policy, i);
+				n->has_closed_rules = true;
+			}
+}
+
 static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_t serial, const uint16_t *slots)
 {
 	struct snapshot *n = calloc(1, sizeof *n);
@@ -122,6 +135,7 @@ static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_
 		snapshot_free(n, false);
 		return NULL;
 	}
+	close_rules(s, n);
 	for (unsigned i = 0; i < c->upstream_count; i++)
 		n->group_id[i] = group_id(s, &c->upstreams[i]);
 	for (unsigned i = 0; i < c->filter_count; i++)
@@ -183,9 +197,12 @@ static int on_before_publish(void *ctx, const struct list_update *u)
 static void on_after_publish(void *ctx, const struct list_update *u)
 {
 	struct server *s = ctx;
-	const struct snapshot *n = judging(s);
-	if (!n || !s->now)
-		return; /* a configuration is being made: FINISH fills everything */
+	if (!s->now)
+		return; /* the first configuration is being made: FINISH fills everything */
+	/* A list that had no text has one now: the rules it kept closed open. */
+	if (s->now->has_closed_rules && refresh(s) == 0)
+		sets_send_prefixes(s, s->now, -1);
+	const struct snapshot *n = s->now;
 	sets_refill(s, u, n);
 	sets_release(s, u, n);
 }
@@ -431,14 +448,13 @@ void *compiler_main(void *arg)
 	s->deferred_last = &s->deferred;
 	pthread_setname_np(pthread_self(), "nw-compiler");
 	rcu_thread_register();
+	rcu_offline(); /* a job may take seconds: it goes online only to walk the cache, else tidying would wait for it */
 	if (nice(19) == -1)
 		log_debug("the compiler thread keeps its priority");
 	for (;;) {
 		uint64_t wait_ms = lists_idle(s->lists, clock_ms());
 		bool is_closed;
-		rcu_offline();
 		struct job *j = queue_pop_for(&s->compile_jobs, wait_ms < 1000 ? 1000 : wait_ms, &is_closed);
-		rcu_online();
 		if (j)
 			run_job(s, j);
 		else if (is_closed)

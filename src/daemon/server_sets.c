@@ -163,8 +163,11 @@ void sets_refill(struct server *s, const struct list_update *u, const struct sna
 	*g = (struct gathering){ .s = s, .snap = snap, .now_s = (uint32_t)(clock_ms() / 1000) };
 	if (u && !u->is_whole && hash_set_make(&changed, u->added, u->added_count, s->worker_shared.name_seed) == 0)
 		g->changed = &changed;
-	if (!u || u->is_whole || u->added_count)
+	if (!u || u->is_whole || u->added_count) {
+		rcu_online();
 		cache_walk(s->cache, g->now_s, refill_answer, g);
+		rcu_offline();
+	}
 	unsigned count = g->count;
 	if (send_gathered(g) < 0)
 		alarm_set(s->alarms, "refill", "addresses of cached answers could not all be put into the sets of a changed list. Mend: `nameway cache flush`");
@@ -309,6 +312,15 @@ static int send_rule_side(struct server *s, const struct cfg_steer *rule, unsign
 	return r;
 }
 
+/* Everything: what reaches a closed rule goes by its way or nowhere, never by a later rule. */
+static int send_everything(struct server *s, const struct cfg_steer *rule)
+{
+	struct range v4 = { { .family = AF_INET }, { .family = AF_INET } }, v6 = { { .family = AF_INET6 }, { .family = AF_INET6 } };
+	memset(v4.last.b, 0xff, 4);
+	memset(v6.last.b, 0xff, 16);
+	return link_prefixes(s->link, rule->id, 0, &v4, 1, &v6, 1);
+}
+
 static bool ids_have(const struct ids *v, int id)
 {
 	for (unsigned i = 0; i < v->count; i++)
@@ -325,6 +337,11 @@ int sets_send_prefixes(struct server *s, const struct snapshot *snap, int list)
 		const struct cfg_steer *rule = &c->steers[i];
 		bool is_negated = policy_rule_is_negated(c, i);
 		/* A negated rule's own sets hold the excepted side; its packet rule turns them round. */
+		if (policy_rule_is_closed(snap->policy, i)) {
+			if (send_everything(s, rule) < 0)
+				r = -1;
+			continue;
+		}
 		if (rule->names.count && (list < 0 || ids_have(&rule->names, list)) && send_rule_side(s, rule, 0, &rule->names) < 0)
 			r = -1;
 		if (rule->except_names.count && (list < 0 || ids_have(&rule->except_names, list)) && send_rule_side(s, rule, is_negated ? 0 : 1, &rule->except_names) < 0)

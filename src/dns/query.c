@@ -159,6 +159,11 @@ static bool refuse_way(struct worker *w, const struct ask *a, const struct steer
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "the client's MAC address is not known");
 		return true;
 	}
+	if (s->is_closed) {
+		count(w, C_WAY_DOWN);
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "a list of this client's kill-switched rule has never been loaded");
+		return true;
+	}
 	struct way_view way = look_at_way(w, s->way);
 	if (way.is_down) {
 		count(w, C_WAY_DOWN);

@@ -12,6 +12,7 @@ struct snapshot {
 	uint32_t serial;                /* the configuration's, as the enforcer knows it */
 	uint16_t slots[CONFIG_LISTS_MAX]; /* index slot by configuration list */
 	struct macmap macs;             /* as the input hook numbers them */
+	bool has_closed_rules;          /* policy_close_rule */
 	uint16_t *group_id;             /* by upstream index: stable over reloads, so that the cache stays right */
 	char (*filter_text)[64];        /* by filter rule: what EDE says */
 };

@@ -99,11 +99,16 @@ const struct prefixes *lists_prefixes(struct lists *l, unsigned list)
 	return s ? s->prefixes : NULL;
 }
 
-bool lists_has_text(const struct lists *l, unsigned list)
+bool lists_slot_has_text(const struct lists *l, unsigned slot)
 {
-	const struct list_text *t = list < l->config_count ? l->slots[l->by_config[list]].text : NULL;
+	const struct list_text *t = slot < CONFIG_LISTS_MAX ? l->slots[slot].text : NULL;
 
 	return t && t->file_count > 0;
+}
+
+bool lists_has_text(const struct lists *l, unsigned list)
+{
+	return list < l->config_count && lists_slot_has_text(l, l->by_config[list]);
 }
 
 static uint64_t definition(const struct cfg_list *c)

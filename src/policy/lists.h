@@ -48,6 +48,7 @@ int lists_plan(struct lists *l, const struct config *c, uint16_t *ret_slots /* b
  * (report says why), other errors: old state stays. */
 struct list_file { int fd; const char *path; };
 int lists_offer(struct lists *l, unsigned list, const struct list_file *files, unsigned count, bool accept, struct report *r);
+bool lists_slot_has_text(const struct lists *l, unsigned slot); /* the same by index slot */
 bool lists_has_text(const struct lists *l, unsigned list); /* false: it never had a file that could be taken; kill-switched rules on it stay closed */
 int lists_accept(struct lists *l, unsigned list, struct report *r); /* the held text, as it was */
 void lists_forget_old(struct lists *l);

@@ -41,9 +41,9 @@ struct verdict policy_filter(const struct policy *p, const struct group_bits *g,
 /* steer: for a client of the network at most one rule decides, the first in order; a rule with a gid never does. Queries from this machine feed every
  * matching rule with a gid (the process that asked is not known), and the first rule without `clients` decides the upstream.
  * is_unsafe: a MAC condition could not be decided, or more than STEER_HITS_MAX sets would have to be filled: the answer must not leave. */
-enum { STEER_HITS_MAX = 16 };
+enum { STEER_HITS_MAX = 64 };
 struct steer_hit { uint16_t rule; /* config steer index */ uint8_t name; /* which of names[] matched; 255: none (rule without names) */ };
-struct steer_result { unsigned count; bool is_unsafe; bool has_default; /* the deciding rule has no names: nothing to fill */ int way; /* deciding way or -1 */ int rule; struct steer_hit hits[STEER_HITS_MAX]; /* sets to fill */ };
+struct steer_result { unsigned count; bool is_unsafe; bool is_closed; /* the answer reached a rule whose list has no text yet */ bool has_default; /* the deciding rule has no names: nothing to fill */ int way; /* deciding way or -1 */ int rule; struct steer_hit hits[STEER_HITS_MAX]; /* sets to fill */ };
 void policy_steer(const struct policy *p, const struct group_bits *g, bool is_local, const struct judged_name *names, unsigned name_count, struct steer_result *ret);
 /* Which rules' sets hold this name whatever the client (cache refill, holds): bit per steer rule (names match, exceptions applied; a rule with only
  * except-names: its exception set holds names of the excepted lists, see fills_exceptions). */
@@ -51,3 +51,6 @@ void policy_fills(const struct policy *p, const struct judged_name *n, uint64_t 
 /* Rules with except-names and no names ("all but"): their kernel set holds the *excepted* addresses and the packet rule is negated.
  * steer_hit for such a rule is reported when the name IS excepted, so that the set is filled and the packet falls through to later rules. */
 bool policy_rule_is_negated(const struct config *c, unsigned steer_rule);
+/* A kill-switched rule some of whose lists never had a text: what belongs to it is not known, so whatever reaches it is refused. Before publishing only. */
+void policy_close_rule(struct policy *p, unsigned steer_rule);
+bool policy_rule_is_closed(const struct policy *p, unsigned steer_rule);

@@ -7,6 +7,7 @@ enum answer { NO, UNKNOWN, YES };
 
 struct rule {
 	bool has_clients, has_names, has_except_names;
+	bool is_closed;    /* a steer rule whose names are not known yet: what reaches it is refused */
 	bool has_prefixes; /* some list under `names` holds prefixes */
 	uint64_t clients[GROUP_WORDS], except_clients[GROUP_WORDS];
 	struct list_bits names, except_names; /* by index slot */

@@ -31,14 +31,6 @@ static int first_taken(const struct policy *p, const struct rule *r, const struc
 	return -1;
 }
 
-static int first_excepted(const struct policy *p, const struct rule *r, const struct judged_name *names, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (is_in_any(p, &r->except_names, &names[i].lists))
-			return (int)i;
-	return -1;
-}
-
 /* The first of the rule's lists that holds the name, or -1. */
 static int list_of_name(const struct policy *p, const struct ids *lists, const struct list_bits *of_name)
 {
@@ -122,25 +114,24 @@ static bool is_negated(const struct rule *r)
 	return r->has_except_names && !r->has_names;
 }
 
-/* What one rule says about the chain: adds the hit that its set needs; true when the rule takes the answer. */
+/* What one rule says about the chain: adds a hit for every name that the rule's set holds addresses for, so that each of them keeps the addresses
+ * there when another leaves its list; true when the rule takes the answer. */
 static bool steer_match(
 	const struct policy *p, unsigned rule, const struct judged_name *names, unsigned name_count, struct steer_result *ret)
 {
 	const struct rule *r = &p->steers[rule];
-	int name;
+	bool is_any = false;
 
-	if (is_negated(r)) {
-		name = first_excepted(p, r, names, name_count);
-		if (name >= 0)
-			add_hit(ret, rule, name);
-		return name < 0;
-	}
-	if (!r->has_names)
+	if (!r->has_names && !r->has_except_names)
 		return true;
-	name = first_taken(p, r, names, name_count);
-	if (name >= 0)
-		add_hit(ret, rule, name);
-	return name >= 0;
+	for (unsigned i = 0; i < name_count; i++) {
+		bool is_held = is_negated(r) ? is_in_any(p, &r->except_names, &names[i].lists) : rule_takes(p, r, &names[i].lists);
+
+		if (is_held)
+			add_hit(ret, rule, (int)i);
+		is_any |= is_held;
+	}
+	return is_negated(r) ? !is_any : is_any;
 }
 
 static void decide(const struct policy *p, unsigned rule, struct steer_result *ret)
@@ -160,8 +151,15 @@ static void steer_network(const struct policy *p, const struct group_bits *g, co
 		if (!c->steers[i].enabled || c->steers[i].has_gid)
 			continue;
 		is_for = rule_is_for(p, &p->steers[i], g);
-		if (is_for == NO || !steer_match(p, i, names, name_count, ret))
+		if (is_for == NO)
 			continue;
+		if (!steer_match(p, i, names, name_count, ret)) {
+			if (!p->steers[i].is_closed)
+				continue;
+			ret->is_closed = true;
+			decide(p, i, ret);
+			return;
+		}
 		if (is_for == YES) {
 			decide(p, i, ret);
 			return;
@@ -195,7 +193,7 @@ void policy_steer(const struct policy *p, const struct group_bits *g, bool is_lo
 	unsigned name_count, struct steer_result *ret)
 {
 	ret->count = 0;
-	ret->is_unsafe = ret->has_default = false;
+	ret->is_unsafe = ret->has_default = ret->is_closed = false;
 	ret->way = ret->rule = -1;
 	if (is_local)
 		steer_local(p, g, names, name_count, ret);
@@ -219,4 +217,14 @@ void policy_fills(const struct policy *p, const struct judged_name *n, uint64_t 
 bool policy_rule_is_negated(const struct config *c, unsigned steer_rule)
 {
 	return c->steers[steer_rule].except_names.count > 0 && c->steers[steer_rule].names.count == 0;
+}
+
+void policy_close_rule(struct policy *p, unsigned steer_rule)
+{
+	p->steers[steer_rule].is_closed = true;
+}
+
+bool policy_rule_is_closed(const struct policy *p, unsigned steer_rule)
+{
+	return p->steers[steer_rule].is_closed;
 }

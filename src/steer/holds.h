@@ -40,8 +40,9 @@ void holds_free(struct holds *h); /* no other user may be left; waits for what w
  * whole name, the same in both functions. */
 bool holds_cover(const struct holds *h, uint32_t rule_id, const struct addr *a, const uint8_t *name, uint8_t name_len, uint64_t name_hash,
 	uint32_t epoch, uint32_t need_until_s);
-/* In a read section (a registered, online thread; main needs none while nothing is swept). Before the request is sent: makes the record exist, a new one with expiry 0, and marks it as asked for, so that
- * a concurrent release sees the name and holds_sweep leaves it for HOLD_PARKED_S. NULL: full. The record may be used for HOLD_PARKED_S. */
+/* Any thread in a read section (registered and online). Before the request is sent: makes the record exist, a new one with expiry 0, and marks it
+ * as asked for, so that a concurrent release sees the name and holds_sweep leaves it for HOLD_PARKED_S. NULL: full. The record may be used for
+ * HOLD_PARKED_S. */
 struct hold *holds_insert(struct holds *h, uint32_t rule_id, const struct addr *a, const uint8_t *name, uint8_t name_len, uint64_t name_hash);
 /* After the acknowledgement, or at restoring. expires_s: monotonic seconds, a little before the kernel's. Only ever raises within an epoch; an older
  * epoch is ignored. False: the record was removed meanwhile; the next answer asks again. Lists the record for the journal when it is

@@ -6,6 +6,7 @@
  * more care: the router's own packets from an address in such a network are no client's, so a goto leads them around. */
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
@@ -24,7 +25,7 @@ static bool name_add(char (*names)[IFNAME_MAX], unsigned *count, unsigned max, c
 			return true;
 	if (*count == max)
 		return false;
-	strncpy(names[*count], name, IFNAME_MAX - 1);
+	snprintf(names[*count], IFNAME_MAX, "%s", name);
 	names[(*count)++][IFNAME_MAX - 1] = 0;
 	return true;
 }

@@ -5,7 +5,8 @@
  *
  * What a name gets (labels are compared in lower case):
  *   cN.TARGET.via.OWNER   a chain of N CNAMEs, the last one to TARGET, then TARGET's records
- *   nx-… nodata-… servfail-…   the first label says the outcome;  tc-… is truncated over UDP;  silent-… is not answered
+ *   nx-… nodata-… servfail-…   the first label says the outcome;  nosoa-… is an empty answer without SOA
+ *   tc-… is truncated over UDP;  silent-… is not answered
  *   ttlN-…                this TTL;  a label ip-HEX8 or ip6-HEX32: this address
  *   anything else         1 or 2 addresses out of its class: the first label that begins with d-, t1-, t2- or s- says the class, else it is d.
  *                         Classes never share an address; names of class s share 64 between them all

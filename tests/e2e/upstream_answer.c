@@ -280,6 +280,8 @@ static unsigned put_end(struct out *o, const struct question *q, const char *nam
 {
 	if (!strncmp(name, "servfail-", 9))
 		return 2;
+	if (!strncmp(name, "nosoa-", 6))
+		return 0;
 	if (!strncmp(name, "nx-", 3) || !strncmp(name, "nodata-", 7)) {
 		put_soa(o, q);
 		return name[1] == 'x' ? 3 : 0;

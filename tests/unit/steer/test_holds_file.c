@@ -56,6 +56,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	holds_file_free(f);
+	f = NULL;
 	holds_free(h);
 	unlink(path);
 	close(dirfd_);
@@ -339,7 +340,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(comes_back), TEST(a_clock_gone_back_adds_no_life), TEST(once_a_second), TEST(removed_ones_stay_away), TEST(a_later_record_counts),
+		TEST(comes_back), TEST(a_clock_gone_back_adds_no_life), TEST(once_a_second),
+		TEST(removed_ones_stay_away), TEST(a_later_record_counts),
 		TEST(stays_small), TEST(torn_tails_are_ignored), TEST(damage_ends_the_reading), TEST(goes_on_where_it_was),
 		TEST(foreign_files_are_replaced), TEST(failing_writes_are_made_good),
 	};

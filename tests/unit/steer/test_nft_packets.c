@@ -308,6 +308,16 @@ static void test_answers_go_back(void **state)
 	assert_int_equal(count_of(RULE_LAN1), 0);
 }
 
+/* A rule for everybody is for clients: what comes from outside is not led into its tunnel. */
+static void test_outside_is_no_client(void **state)
+{
+	f.steers[4].way = WAY_T2;
+	fixture_apply(n, &f);
+	answered_through(WAN, 7011);
+	assert_int_equal(count_of(RULE_REST), 0);
+	assert_int_equal(client_exit(4120, "198.51.100.2"), VIA2);
+}
+
 static void test_foreign_bits_stay(void **state)
 {
 	must_run("nft 'table ip probe { chain before { type filter hook prerouting priority -160; meta mark set 0x00040001; }; counter kept { }; "
@@ -532,6 +542,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_connection_keeps_its_exit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_without_local_access, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers_go_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_outside_is_no_client, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_bits_stay, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_untracked_packets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_local_processes, setup, teardown),

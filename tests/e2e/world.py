@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A small world for one functional test: a site, an upstream, lists of a few names, nameway, and short ways to ask and to look."""
+import contextlib
+import os
+import secrets
+import select
+import socket
+import time
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+
+from gateway import STEER, Gateway, config_text
+from site_net import EXITS, LAN4, Failed, Site
+
+PORT = 7100
+
+
+class World:
+    def __init__(self, iot=True, **site_options):
+        self.site = Site(iot=iot, **site_options)
+        self.lists_dir = os.path.join(self.site.dir, "lists")
+        os.mkdir(self.lists_dir)
+        self.upstream_log = os.path.join(self.site.dir, "asked-upstream")
+        self.write_list("vpn1", ["t1-one.test", "both.test"])
+        self.write_list("vpn", ["t2-two.test", "both.test", "listed.example", "zonka", "!d-free.listed.example", "198.51.100.0/28", "2001:db8:e000::/48"])
+        self.watchers = []
+        self.gateway = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for s in self.watchers:
+            s.close()
+        self.site.remove()
+
+    def write_list(self, name, lines):
+        path = os.path.join(self.lists_dir, name)
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n")
+        os.rename(path + ".new", path)
+
+    def config(self, **kw):
+        return config_text(self.site, self.lists_dir, **kw)
+
+    def start(self, ttl=60, records=None, upstream=True, **kw):
+        """Upstream and nameway, ready."""
+        if upstream:
+            self.upstream = self.site.upstream(ttl=ttl, log=self.upstream_log, records=records)
+        self.gateway = Gateway(self.site, self.config(**kw))
+        self.gateway.start()
+        return self.gateway
+
+    # -- asking ------------------------------------------------------------------------------------------------------------------------------
+
+    def ask(self, name, rdtype="A", tcp=False, server=LAN4, ns=None, timeout=6.0, do=False):
+        """One question from a client; the answer as dnspython has it."""
+        q = dns.message.make_query(name, rdtype, use_edns=0, want_dnssec=do)
+        family = socket.AF_INET6 if ":" in server else socket.AF_INET
+        with self.site.socket(ns or self.site.c, family, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as s:
+            if tcp:
+                s.settimeout(timeout)
+                s.connect((server, 53))
+                return dns.query.tcp(q, server, timeout, sock=s)
+            s.setblocking(False)
+            return dns.query.udp(q, server, timeout, sock=s)
+
+    def addresses(self, name, rdtype="A", **kw):
+        r = self.ask(name, rdtype, **kw)
+        return sorted(d.address for rr in r.answer if rr.rdtype == dns.rdatatype.from_text(rdtype) for d in rr)
+
+    def asked_upstream(self):
+        """What reached the upstream so far: (name, type, transport, address)."""
+        with open(self.upstream_log, encoding="ascii") as f:
+            return [(n, dns.rdatatype.to_text(int(t)), how, where) for n, t, how, where in (line.split() for line in f)]
+
+    # -- looking -----------------------------------------------------------------------------------------------------------------------------
+
+    def _watch(self):
+        with self.site.inside(self.site.i):
+            for name, tag in EXITS.items():
+                if any(w.tag == tag for w in self.watchers):
+                    continue
+                with contextlib.suppress(OSError):
+                    w = Watcher(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+                    w.bind((name, 3))
+                    w.tag = tag
+                    self.watchers.append(w)
+
+    def exit_of(self, address, ns=None, timeout=0.4, source=None, sender=None):
+        """Sends a packet from a client and tells the exit at which it is seen, or None. A new source port, so a new connection; or the socket given."""
+        self._watch()
+        token = secrets.token_bytes(16)
+        for w in self.watchers:
+            w.drain()
+        s = sender or self.site.socket(ns or self.site.c, socket.AF_INET6 if ":" in address else socket.AF_INET)
+        if source:
+            s.bind((source, 0))
+        with contextlib.suppress(OSError):
+            s.sendto(token, (address, PORT))
+        if not sender:
+            s.close()
+        return self.seen(token, timeout)
+
+    def seen(self, token, timeout):
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            ready, _, _ = select.select(self.watchers, [], [], left)
+            for w in ready:
+                with contextlib.suppress(OSError):
+                    if token in w.recv(2048):
+                        return w.tag
+        return None
+
+    def forget_watchers(self):
+        """After an interface of the internet was made anew."""
+        for w in self.watchers:
+            w.close()
+        self.watchers = []
+
+    def set_of(self, address):
+        """The nft sets of nameway's table that hold the address now."""
+        found = []
+        for name in self.sets():
+            if self.site.ok(self.site.g, f"nft get element inet nameway {name} '{{ {address} }}' 2>/dev/null"):
+                found.append(name)
+        return found
+
+    def sets(self):
+        out = self.site.sh(self.site.g, "nft list sets inet 2>/dev/null | sed -n 's/^table inet \\(.*\\) {/T \\1/p; s/^\\tset \\(.*\\) {/S \\1/p; s/ type \\(ipv.*\\)/Y \\1/p'")
+        table, name, names = None, None, {}
+        for line in out.splitlines():
+            kind, value = line.strip().split(" ", 1)
+            if kind == "T":
+                table = value
+            elif kind == "S":
+                name = value
+            elif table == "nameway":
+                names[name] = value
+        return [n for n, t in names.items() if t.startswith("ipv")]
+
+    def wait(self, condition, timeout=3.0, step=0.02):
+        """The seconds until it held, or None."""
+        start = time.monotonic()
+        while True:
+            if condition():
+                return time.monotonic() - start
+            if time.monotonic() - start > timeout:
+                return None
+            time.sleep(step)
+
+
+class Watcher(socket.socket):
+    tag = None
+
+    def drain(self):
+        self.setblocking(False)
+        with contextlib.suppress(OSError):
+            while True:
+                self.recv(2048)
+
+
+def rcode(response):
+    return dns.rcode.to_text(response.rcode())
+
+
+def ede(response):
+    """The code of the extended error, or None; nameway puts one on every answer of its own."""
+    for o in response.options:
+        if o.otype == dns.edns.EDE:
+            return int(o.code)
+    return None
+
+
+def rdata(response, section="answer"):
+    return [d.to_text() for rr in getattr(response, section) for d in rr]
+
+
+__all__ = ["World", "STEER", "Failed", "rcode", "ede", "rdata"]
