@@ -34,7 +34,10 @@ static void print_report(struct cli *c, const char *path, const struct report *r
 	}
 	if (r->text.len)
 		fwrite(r->text.bytes, 1, r->text.len, c->out);
-	fprintf(c->out, "%s: %u errors, %u warnings\n", path, r->errors, r->warnings);
+	if (r->errors)
+		fprintf(c->out, "%s: %u errors\n", path, r->errors);
+	else
+		fprintf(c->out, "%s is valid%s\n", path, r->warnings ? ", with warnings" : "");
 }
 
 int cli_check(struct cli *c, int argc, char **argv)

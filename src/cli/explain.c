@@ -195,10 +195,6 @@ static void print_address(FILE *out, const json_t *e)
 		put_text(out, text_of(e, "exit"));
 		fputc('\n', out);
 	}
-	if (!json_is_true(json_object_get(e, "kernel_known"))) {
-		head(out, "kernel");
-		fputs("not known: the enforcer does not answer; sets are taken as empty here\n", out);
-	}
 	json_array_foreach(json_object_get(e, "sets"), i, set) {
 		head(out, i ? "" : "sets");
 		fprintf(out, "%s of rule %lld `", text_of(set, "set"), (long long)int_of(set, "rule"));

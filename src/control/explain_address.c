@@ -168,6 +168,11 @@ static void tell_filter(struct explain *x, const struct addr *a)
 static void tell_winner(struct explain *x, const struct addr *a, int winner, const struct holding *h, const json_t *kernel)
 {
 	const struct config *c = x->snap->config;
+	if (!kernel) {
+		json_object_set_new(x->out, "outcome",
+			json_string("cannot be said: the enforcer does not answer, so what the kernel's sets hold is not known. Mend: look at the log of namewayd"));
+		return;
+	}
 	if (json_is_true(json_object_get(kernel, "own"))) {
 		json_object_set_new(x->out, "outcome", json_string("its packets end here: it is this machine's own address"));
 		return;
@@ -197,14 +202,14 @@ void explain_address(struct explain *x, const struct addr *a, const json_t *kern
 	json_t *lost = json_array();
 	json_object_set_new(x->out, "address", json_string(addr_print(text, a)));
 	json_object_set_new(x->out, "kernel_known", json_boolean(kernel != NULL));
-	for (unsigned i = 0; i < c->steer_count && winner < 0; i++) {
+	for (unsigned i = 0; kernel && i < c->steer_count && winner < 0; i++) {
 		struct holding h = held_by(kernel, c->steers[i].id);
 		enum explain_is is = matches(x, i, &h);
 		is_unsafe |= is == IS_UNKNOWN;
 		if (is == IS_SO)
 			winner = (int)i;
 	}
-	for (unsigned i = 0; i < c->steer_count; i++) {
+	for (unsigned i = 0; kernel && i < c->steer_count; i++) {
 		struct holding h = held_by(kernel, c->steers[i].id);
 		if ((int)i == winner)
 			continue;

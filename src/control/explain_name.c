@@ -17,6 +17,11 @@ static void judge(struct explain *x)
 
 static void outcome(struct explain *x, json_t *text)
 {
+	/* Judged all the same: the rest is told as for one that may ask. */
+	if (json_is_false(json_object_get(json_object_get(x->out, "client"), "may_ask"))) {
+		json_decref(text);
+		text = json_string("answered REFUSED: this client may not ask here (server.allow)");
+	}
 	json_object_set_new(x->out, "outcome", text);
 }
 

@@ -54,6 +54,11 @@ int ipc_send(int fd, const struct ipc_msg *msg, int fd1, int fd2)
 	return -EAGAIN;
 }
 
+int ipc_send_now(int fd, const struct ipc_msg *m)
+{
+	return send(fd, m, offsetof(struct ipc_msg, text) + 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
 int ipc_receive(int fd, struct ipc_msg *ret, int *ret_fd1, int *ret_fd2)
 {
 	struct iovec iov = { .iov_base = ret, .iov_len = sizeof *ret };

@@ -42,6 +42,7 @@ struct ipc_msg {
 struct ipc_links { uint32_t link_count, network_count; /* then struct link_entry[], struct prefix[] */ };
 
 int ipc_send(int fd, const struct ipc_msg *m, int fd1, int fd2);              /* fds are not closed; waits at most IPC_WAIT_MS for room; 0 or -errno */
+int ipc_send_now(int fd, const struct ipc_msg *m);                            /* no descriptor, never waits: for workers; -EAGAIN when there is no room */
 int ipc_receive(int fd, struct ipc_msg *ret, int *ret_fd1, int *ret_fd2);     /* non-blocking: -EAGAIN; -EPIPE: the peer is gone; fds -1 when absent */
 int ipc_memfd(const char *name, const void *bytes, size_t len);               /* sealed; -errno */
 int ipc_read_memfd(int fd, void **ret, size_t *ret_len, size_t max);          /* malloc'ed copy with a NUL behind; closes fd */

@@ -20,70 +20,83 @@ enum { TICK_MS = 20, JOURNAL_MS = 500, SWEEP_MS = 5000, HOLD_KEEP_S = 5 };
 
 /* --- marked sockets of ways --- */
 
-static struct way_pool *find_pool(struct server *s, uint32_t serial, unsigned group, unsigned server, bool is_tcp)
+static uint64_t pool_key(uint32_t serial, unsigned group, unsigned server, bool is_tcp)
+{
+	return (uint64_t)serial << 32 | (uint64_t)group << 16 | (uint64_t)server << 1 | is_tcp;
+}
+
+static struct way_pool *find_pool(struct server *s, uint64_t key)
 {
 	unsigned n = atomic_load_explicit(&s->pool_count, memory_order_acquire);
-	for (unsigned i = 0; i < n; i++) {
-		struct way_pool *p = &s->pools[i];
-		if (p->serial == serial && p->group == group && p->server == server && p->is_tcp == is_tcp)
-			return p;
-	}
+	for (unsigned i = 0; i < n; i++)
+		if (atomic_load_explicit(&s->pools[i].key, memory_order_acquire) == key)
+			return &s->pools[i];
 	return NULL;
 }
 
-/* One pool per way-bound server and kind, made before the workers see the configuration. Pools of configurations gone by are emptied and reused. */
-static void make_pools(struct server *s, const struct config *c, uint32_t serial)
+/* A ring has one consumer at a time: a try-lock, never a wait. */
+static int pool_take(struct way_pool *p)
 {
-	for (unsigned g = 0; g < c->upstream_count; g++)
-		for (unsigned k = 0; c->upstreams[g].way >= 0 && k < c->upstreams[g].server_count; k++)
-			for (int tcp = 0; tcp < 2; tcp++) {
-				unsigned n = atomic_load(&s->pool_count);
-				struct way_pool *p = NULL;
-				for (unsigned i = 0; i < n && !p; i++)
-					if (serial - s->pools[i].serial > 2)
-						p = &s->pools[i];
-				if (!p && n < WAY_POOLS_MAX)
-					p = &s->pools[n];
-				if (!p || (!p->ring && !(p->ring = ring_new(WAY_SOCKETS_KEPT))))
-					return;
-				for (void *fd; (fd = ring_pop(p->ring));)
-					close((int)(intptr_t)fd - 1);
-				p->serial = serial;
-				p->group = (uint16_t)g;
-				p->server = (uint16_t)k;
-				p->is_tcp = tcp;
-				atomic_store(&p->is_asked, false);
-				if (p == &s->pools[n])
-					atomic_store_explicit(&s->pool_count, n + 1, memory_order_release);
-			}
-}
-
-int server_take_way_socket(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp)
-{
-	struct server *s = ctx;
-	struct way_pool *p = find_pool(s, c->serial, group, server, is_tcp);
-	if (!p)
-		return -EAGAIN;
-	/* Several workers take from one ring whose consumer is one: a try-lock, never a wait. */
 	bool is_free = false;
 	void *fd = NULL;
 	if (atomic_compare_exchange_strong(&p->is_taking, &is_free, true)) {
 		fd = ring_pop(p->ring);
 		atomic_store(&p->is_taking, false);
 	}
-	if (fd)
-		return (int)(intptr_t)fd - 1;
-	if (!atomic_exchange(&p->is_asked, true)) {
+	return fd ? (int)(intptr_t)fd - 1 : -EAGAIN;
+}
+
+/* A pool of a configuration gone by, or a fresh one. */
+static struct way_pool *spare_pool(struct server *s, uint32_t serial)
+{
+	unsigned n = atomic_load(&s->pool_count);
+	for (unsigned i = 0; i < n; i++) {
+		struct way_pool *p = &s->pools[i];
+		if (serial - (uint32_t)(atomic_load(&p->key) >> 32) <= 2)
+			continue;
+		atomic_store(&p->key, 0);
+		for (int fd; (fd = pool_take(p)) >= 0;)
+			close(fd);
+		return p;
+	}
+	if (n == WAY_POOLS_MAX || !(s->pools[n].ring = ring_new(WAY_SOCKETS_KEPT)))
+		return NULL;
+	atomic_store_explicit(&s->pool_count, n + 1, memory_order_release);
+	return &s->pools[n];
+}
+
+/* One pool per way-bound server and kind, made before the workers see the configuration. */
+static void make_pools(struct server *s, const struct config *c, uint32_t serial)
+{
+	for (unsigned g = 0; g < c->upstream_count; g++)
+		for (unsigned k = 0; c->upstreams[g].way >= 0 && k < c->upstreams[g].server_count; k++)
+			for (int tcp = 0; tcp < 2; tcp++) {
+				struct way_pool *p = spare_pool(s, serial);
+				if (!p) {
+					log_error("too many upstreams belong to ways; some will not be asked");
+					return;
+				}
+				atomic_store(&p->is_asked, false);
+				atomic_store_explicit(&p->key, pool_key(serial, g, k, tcp), memory_order_release);
+			}
+}
+
+int server_take_way_socket(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp)
+{
+	struct server *s = ctx;
+	struct way_pool *p = find_pool(s, pool_key(c->serial, group, server, is_tcp));
+	int fd = p ? pool_take(p) : -EAGAIN;
+	if (fd < 0 && p && !atomic_exchange(&p->is_asked, true)) {
 		struct ipc_msg m = { .type = IPC_WANT_WAY_SOCKET, .serial = c->serial, .a = group, .b = server, .flag = is_tcp };
-		if (ipc_send(s->args.parent_fd, &m, -1, -1) < 0)
+		if (ipc_send_now(s->args.parent_fd, &m) < 0)
 			atomic_store(&p->is_asked, false);
 	}
-	return -EAGAIN;
+	return fd;
 }
 
 void server_give_way_socket(struct server *s, const struct ipc_msg *m, int fd)
 {
-	struct way_pool *p = find_pool(s, m->serial, m->a, m->b, m->flag);
+	struct way_pool *p = find_pool(s, pool_key(m->serial, m->a, m->b, m->flag));
 	if (p)
 		atomic_store(&p->is_asked, false);
 	if (fd >= 0 && (!p || !ring_push(p->ring, (void *)(intptr_t)(fd + 1))))
@@ -311,6 +324,14 @@ static int server_open(struct server *s, const struct server_args *args)
 	return r;
 }
 
+static bool has_snapshot(struct server *s)
+{
+	pthread_mutex_lock(&s->snap_lock);
+	bool has = s->shown != NULL;
+	pthread_mutex_unlock(&s->snap_lock);
+	return has;
+}
+
 int server_main(const struct server_args *args)
 {
 	static struct server s;
@@ -330,7 +351,7 @@ int server_main(const struct server_args *args)
 			for (int i = 0; i < 64 && take_message(&s); i++)
 				;
 		/* Workers run from the moment the compiler gave them something to judge by. */
-		if (!is_started && s.shown) {
+		if (!is_started && has_snapshot(&s)) {
 			for (unsigned i = 0; i < s.worker_count; i++)
 				if (worker_start(s.workers[i]) < 0)
 					return 1;

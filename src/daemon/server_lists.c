@@ -199,9 +199,6 @@ static void on_after_publish(void *ctx, const struct list_update *u)
 	struct server *s = ctx;
 	if (!s->now)
 		return; /* the first configuration is being made: FINISH fills everything */
-	/* A list that had no text has one now: the rules it kept closed open. */
-	if (s->now->has_closed_rules && refresh(s) == 0)
-		sets_send_prefixes(s, s->now, -1);
 	const struct snapshot *n = s->now;
 	sets_refill(s, u, n);
 	sets_release(s, u, n);
@@ -300,6 +297,9 @@ static void run_offer(struct server *s, struct job *j)
 			close(o->files[i].fd);
 	} else {
 		o->result = lists_offer(s->lists, (unsigned)list, o->files, o->count, o->reason == LIST_ASKED_ACCEPT, &o->report);
+		/* A list that had no text may have one now: the rules it kept closed open. */
+		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s) == 0)
+			sets_send_prefixes(s, s->now, -1);
 	}
 	if (o->report.text.len)
 		log_msg(o->result < 0 ? LOG_L_WARN : LOG_L_INFO, "list `%s`: %s", o->name, o->report.text.bytes);

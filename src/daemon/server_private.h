@@ -42,8 +42,9 @@ struct list_job {
 	struct report report;
 };
 
-/* Marked sockets brought by the parent, for workers to take: lock-free by being a ring each. */
-struct way_pool { uint32_t serial; uint16_t group, server; bool is_tcp; struct ring *ring; _Atomic bool is_asked, is_taking; };
+/* Marked sockets brought by the parent for one server of one configuration, for any worker to take. `key` names which, and is 0 while the
+ * main thread gives the pool to another. */
+struct way_pool { _Atomic uint64_t key; struct ring *ring; _Atomic bool is_asked, is_taking; };
 enum { WAY_POOLS_MAX = 256 };
 
 struct server {

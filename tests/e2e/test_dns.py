@@ -108,7 +108,7 @@ def test_local_domain_stays_here():
 
 def test_who_may_ask():
     with World() as w:
-        w.start(listen="br-lan@53, br-iot@53\n  allow: [lan")
+        w.start(listen="br-lan@53, br-iot@53]\n  allow: [lan")
         assert w.ask("d-x.yard").answer
         r = w.ask("d-x.yard", server=IOT4, ns=w.site.d)
         assert rcode(r) == "REFUSED" and ede(r) is not None, str(r)
@@ -126,7 +126,7 @@ def test_answer_comes_from_the_address_that_was_asked():
 
 def test_listening_interface_that_comes_later():
     with World() as w:
-        w.start(listen="br-lan@53, late0@53\n  allow: [192.168.0.0/16")
+        w.start(listen="br-lan@53, late0@53]\n  allow: [192.168.0.0/16")
         w.site.batch(w.site.g, f"link add late0 type veth peer name late0 netns {w.site.c}\n addr add 192.168.99.1/24 dev late0\n link set late0 up")
         w.site.batch(w.site.c, "addr add 192.168.99.2/24 dev late0\n link set late0 up")
 

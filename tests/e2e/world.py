@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small world for one functional test: a site, an upstream, lists of a few names, nameway, and short ways to ask and to look."""
 import contextlib
+import json
 import os
 import secrets
 import select
@@ -18,6 +19,7 @@ from gateway import STEER, Gateway, config_text
 from site_net import EXITS, LAN4, Failed, Site
 
 PORT = 7100
+VPN = ["t2-two.test", "both.test", "listed.example", "zonka", "!d-free.listed.example", "198.51.100.0/28", "2001:db8:e000::/48"]
 
 
 class World:
@@ -27,7 +29,7 @@ class World:
         os.mkdir(self.lists_dir)
         self.upstream_log = os.path.join(self.site.dir, "asked-upstream")
         self.write_list("vpn1", ["t1-one.test", "both.test"])
-        self.write_list("vpn", ["t2-two.test", "both.test", "listed.example", "zonka", "!d-free.listed.example", "198.51.100.0/28", "2001:db8:e000::/48"])
+        self.write_list("vpn", VPN)
         self.watchers = []
         self.gateway = None
 
@@ -132,17 +134,9 @@ class World:
         return found
 
     def sets(self):
-        out = self.site.sh(self.site.g, "nft list sets inet 2>/dev/null | sed -n 's/^table inet \\(.*\\) {/T \\1/p; s/^\\tset \\(.*\\) {/S \\1/p; s/ type \\(ipv.*\\)/Y \\1/p'")
-        table, name, names = None, None, {}
-        for line in out.splitlines():
-            kind, value = line.strip().split(" ", 1)
-            if kind == "T":
-                table = value
-            elif kind == "S":
-                name = value
-            elif table == "nameway":
-                names[name] = value
-        return [n for n, t in names.items() if t.startswith("ipv")]
+        """Address sets of nameway's table."""
+        found = json.loads(self.site.sh(self.site.g, "nft -j list sets inet") or "{}")["nftables"]
+        return [x["set"]["name"] for x in found if x.get("set", {}).get("table") == "nameway" and x["set"]["type"] in ("ipv4_addr", "ipv6_addr")]
 
     def wait(self, condition, timeout=3.0, step=0.02):
         """The seconds until it held, or None."""
@@ -181,4 +175,4 @@ def rdata(response, section="answer"):
     return [d.to_text() for rr in getattr(response, section) for d in rr]
 
 
-__all__ = ["World", "STEER", "Failed", "rcode", "ede", "rdata"]
+__all__ = ["World", "VPN", "STEER", "Failed", "rcode", "ede", "rdata"]

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Installs the Debian packages that a make target needs and this machine lacks:  install-deps.sh build|test|run|bench|deb
+# Nothing is asked of the network when nothing is missing.
+set -eu
+
+build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjansson-dev libmnl-dev libnftnl-dev libnetfilter-conntrack-dev liburcu-dev
+	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libcmocka-dev"
+case "${1:-}" in
+build) wanted="$build" ;;
+test) wanted="$build python3 python3-dnspython python3-yaml nftables iproute2" ;;
+run) wanted="$build python3 python3-dnspython nftables iproute2" ;;
+bench) wanted="$build python3 nftables iproute2" ;;
+deb) wanted="$build dpkg-dev debhelper fakeroot" ;;
+*) echo "usage: install-deps.sh build|test|run|bench|deb" >&2; exit 2 ;;
+esac
+
+missing=
+for package in $wanted; do
+	# "pkg-config" is provided by pkgconf from Debian 12 on, and so on: what another package provides is asked for by its own name.
+	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+	[ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null 2>&1; then
+		echo "nameway: these packages are missing and need root to be installed:$missing" >&2
+		echo "nameway: as root, run: apt-get install --no-install-recommends$missing" >&2
+		exit 1
+	fi
+	as_root="sudo"
+fi
+echo "nameway: installing$missing"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
