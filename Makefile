@@ -11,7 +11,7 @@ INSTALL ?= install
 programs := src/daemon/namewayd src/cli/nameway
 bench_tools := tests/bench/nw-echo tests/e2e/nw-upstream
 run_tools := tests/e2e/nw-upstream
-version = $(shell sed -n "s/^project(.*version: '\([^']*\)'.*/\1/p" meson.build)
+version = $(shell sed -n "s/.*, version: '\([^']*\)'.*/\1/p" meson.build)
 
 .PHONY: build test run bench install install-files deb clean
 
@@ -54,14 +54,14 @@ install: build
 install-files:
 	DESTDIR="$(abspath $(DESTDIR))" meson install -C build --no-rebuild --quiet
 	$(INSTALL) -d "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(SYSUSERSDIR)" "$(DESTDIR)$(SYSCONFDIR)/nameway"
-	for unit in nameway nameway-guard; do \
+	@for unit in nameway nameway-guard; do \
 		sed -e 's,/usr/sbin/,$(PREFIX)/sbin/,' -e 's,/usr/bin/,$(PREFIX)/bin/,' -e 's,/etc/nameway,$(SYSCONFDIR)/nameway,' \
 			packaging/systemd/$$unit.service >"$(DESTDIR)$(UNITDIR)/$$unit.service" || exit 1; \
 		chmod 644 "$(DESTDIR)$(UNITDIR)/$$unit.service"; \
 	done
 	$(INSTALL) -m 644 packaging/sysusers/nameway.conf "$(DESTDIR)$(SYSUSERSDIR)/nameway.conf"
-	[ -e "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml" ] || $(INSTALL) -m 644 packaging/nameway.yaml "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml"
-	for page in docs/man/*.[1-9]; do \
+	@[ -e "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml" ] || $(INSTALL) -m 644 packaging/nameway.yaml "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml"
+	@for page in docs/man/*.[1-9]; do \
 		[ -e "$$page" ] || continue; \
 		section="$(MANDIR)/man$${page##*.}"; \
 		$(INSTALL) -d "$(DESTDIR)$$section" && $(INSTALL) -m 644 "$$page" "$(DESTDIR)$$section/" || exit 1; \

@@ -123,3 +123,14 @@ void log_msg(enum log_level level, const char *fmt, ...)
 		write_line(level, text);
 	pthread_mutex_unlock(&lock);
 }
+
+void log_lines(enum log_level level, const char *prefix, const char *text)
+{
+	while (text && *text) {
+		size_t len = strcspn(text, "\n");
+
+		if (len)
+			log_msg(level, "%s%.*s", prefix, (int)len, text);
+		text += len + (text[len] == '\n');
+	}
+}

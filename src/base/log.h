@@ -7,6 +7,8 @@
 enum log_level { LOG_L_ERROR, LOG_L_WARN, LOG_L_INFO, LOG_L_DEBUG };
 void log_init(const char *process_name, enum log_level level);
 void log_set_level(enum log_level level);
+/* Every line of a text as a message of its own, each behind `prefix`. text may be NULL. */
+void log_lines(enum log_level level, const char *prefix, const char *text);
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define log_error(...) log_msg(LOG_L_ERROR, __VA_ARGS__)
 #define log_warn(...) log_msg(LOG_L_WARN, __VA_ARGS__)

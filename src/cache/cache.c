@@ -206,7 +206,8 @@ void cache_put(struct cache *c, const struct cache_key *key, const uint8_t *msg,
 	e->variant = key->variant;
 	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
 	e->a = (struct cache_answer){ .stored_s = now_s, .expires_s = now_s + keep_s, .msg_len = w->authority_end, .ttl_count = w->ttl_count,
-		.addr_count = w->addr_count, .flags = w->flags, .chain_len = w->chain_len, .rcode = w->rcode, .is_nodata = w->is_nodata };
+		.addr_count = w->addr_count, .flags = w->flags, .chain_len = w->chain_len, .rcode = w->rcode, .is_nodata = w->is_nodata,
+		.has_other_target = w->has_other_target };
 	fill_rest(e, msg, w);
 	counter_add(table_link(c, e, now_s) ? &n->puts : &n->no_room);
 }

@@ -33,7 +33,7 @@ struct cache_answer {
 	uint32_t stored_s, expires_s; /* seconds of the worker's monotonic clock (clock_ms / 1000) */
 	uint16_t msg_len, ttl_count, addr_count, flags;
 	uint8_t chain_len, rcode;
-	bool is_nodata;
+	bool is_nodata, has_other_target; /* as in struct wire_answer */
 	const uint8_t *msg; /* question first, no additional section */
 	const uint16_t *ttl_offset;
 	const struct addr *addrs;

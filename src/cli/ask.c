@@ -17,8 +17,11 @@ enum { ANSWER_MAX = 64 << 20, REQUEST_BYTES_MAX = 1 << 20, WAIT_MS = 10 * 60 * 1
 
 static int no(struct cli *c, const char *what, int e)
 {
-	const char *mend = e == ENOENT || e == ECONNREFUSED ? "namewayd does not run, or uses another socket. Mend: start it, or give its configuration with -c"
-		: e == EACCES ? "Mend: sudo, or become a member of the group `nameway`" : "Mend: look at the log of namewayd";
+	const char *mend =
+	        e == ENOENT || e == ECONNREFUSED
+	                ? "namewayd does not run, or uses another socket. Mend: start it, or give its configuration with -c"
+	        : e == EACCES ? "Mend: sudo, or become a member of the group `nameway`"
+	                      : "Mend: look at the log of namewayd";
 	fprintf(c->err, "nameway: %s %s: %s. %s\n", what, c->socket, strerror(e), mend);
 	return EXIT_NO;
 }
@@ -154,7 +157,8 @@ int cli_config_socket(struct cli *c, const char *path, char *ret, size_t size)
 	if (rc == 0)
 		rc = config_parse(&config, bundle.bytes, bundle.len, &r);
 	if (rc < 0)
-		fprintf(c->err, "%snameway: %s: not taken; -s SOCKET names the socket directly\n", r.text.len ? r.text.bytes : "", path);
+		fprintf(c->err, "%snameway: %s: not taken; -s SOCKET names the socket directly\n", r.text.len ? r.text.bytes : "",
+		        path);
 	else
 		snprintf(ret, size, "%s", config->server.control);
 	config_free(config);

@@ -25,8 +25,8 @@ static void print_report(struct cli *c, const char *path, const struct report *r
 {
 	if (c->wants_json) {
 		json_t *text = json_string(r->text.len ? r->text.bytes : "");
-		json_t *j = json_pack("{s:b, s:i, s:i, s:o}", "ok", !r->errors, "errors", (int)r->errors, "warnings", (int)r->warnings, "report",
-			text ? text : json_string("the report is no UTF-8 text"));
+		json_t *j = json_pack("{s:b, s:i, s:i, s:o}", "ok", !r->errors, "errors", (int)r->errors, "warnings",
+		        (int)r->warnings, "report", text ? text : json_string("the report is no UTF-8 text"));
 		json_dumpf(j, c->out, JSON_INDENT(2));
 		fputc('\n', c->out);
 		json_decref(j);

@@ -15,30 +15,34 @@ static int run_load(struct cli *c, int argc, char **argv)
 }
 
 static const struct cli_verb verbs[] = {
-	{"status", "", "one screen: uptime, queries, cache, lists, ways, alarms", NULL, cli_status, false},
-	{"explain", "NAME|ADDRESS [TYPE] [--client IP|MAC|IFACE]", "the decision and why: rule, list, line, losing rules, way, sets, kernel",
-		"Without --client it is explained for any host of the first listening interface.\n", cli_explain, false},
-	{"list", "[NAME] | reload NAME [--accept] | add|remove LIST NAME… | diff NAME FILE", "lists, and live edits of them",
-		"list               every list: names, age, edits\n"
-		"list NAME          one list: files, lines not understood, live edits, what is held back\n"
-		"list reload NAME   reads its files again; --accept takes a text that is held back (shrunk too far, not understood)\n"
-		"list add LIST x    live edits in list syntax: x, =x, !x, 192.0.2.0/24; kept in `state`, above the files\n"
-		"list remove LIST x takes an edit or an entry of the files away; open connections to its addresses are dropped\n"
-		"list diff LIST F   what the list would gain and lose if F were its text\n", cli_list, false},
-	{"rules", "", "filter and steer rules with counters and the fill of their sets", NULL, cli_rules, false},
-	{"ways", "", "the exits, as configured and as the kernel has them", NULL, cli_ways, false},
-	{"way", "up|down NAME", "takes an exit out of service, and back", NULL, cli_way, false},
-	{"test", "way NAME", "a leak test: state, packet rules, routes, counters of one exit; exit code 1 when something leaks", NULL, cli_test, false},
-	{"cache", "stats | flush [NAME]", "the cache; flush NAME takes it and everything under it", NULL, cli_cache, false},
-	{"reload", "", "reads the configuration and everything it names again; returns the outcome", NULL, cli_reload, false},
-	{"check", "FILE", "validates a configuration; exit code 2 when it has errors", NULL, cli_check, false},
-	{"load", "latency|flood …", "the load generator; `nameway load --help`", NULL, run_load, true},
-	{"filter", NULL, NULL, NULL, cli_later, true},
-	{"lease", NULL, NULL, NULL, cli_later, true},
-	{"log", NULL, NULL, NULL, cli_later, true},
-	{"top", NULL, NULL, NULL, cli_later, true},
-	{"kernel", NULL, NULL, NULL, cli_later, true},
-	{"import", NULL, NULL, NULL, cli_later, true},
+        {"status", "", "one screen: uptime, queries, cache, lists, ways, alarms", NULL, cli_status, false},
+        {"explain", "NAME|ADDRESS [TYPE] [--client IP|MAC|IFACE]",
+                "the decision and why: rule, list, line, losing rules, way, sets, kernel",
+                "Without --client it is explained for any host of the first listening interface.\n", cli_explain, false},
+        {"list", "[NAME] | reload NAME [--accept] | add|remove LIST NAME… | diff NAME FILE", "lists, and live edits of them",
+                "list               every list: names, age, edits\n"
+                "list NAME          one list: files, lines not understood, live edits, what is held back\n"
+                "list reload NAME   reads its files again; --accept takes a text that is held back (shrunk too far, not "
+                "understood)\n"
+                "list add LIST x    live edits in list syntax: x, =x, !x, 192.0.2.0/24; kept in `state`, above the files\n"
+                "list remove LIST x takes an edit or an entry of the files away; open connections to its addresses are dropped\n"
+                "list diff LIST F   what the list would gain and lose if F were its text\n",
+                cli_list, false},
+        {"rules", "", "filter and steer rules with counters and the fill of their sets", NULL, cli_rules, false},
+        {"ways", "", "the exits, as configured and as the kernel has them", NULL, cli_ways, false},
+        {"way", "up|down NAME", "takes an exit out of service, and back", NULL, cli_way, false},
+        {"test", "way NAME", "a leak test: state, packet rules, routes, counters of one exit; exit code 1 when something leaks",
+                NULL, cli_test, false},
+        {"cache", "stats | flush [NAME]", "the cache; flush NAME takes it and everything under it", NULL, cli_cache, false},
+        {"reload", "", "reads the configuration and everything it names again; returns the outcome", NULL, cli_reload, false},
+        {"check", "FILE", "validates a configuration; exit code 2 when it has errors", NULL, cli_check, false},
+        {"load", "latency|flood …", "the load generator; `nameway load --help`", NULL, run_load, true},
+        {"filter", NULL, NULL, NULL, cli_later, true},
+        {"lease", NULL, NULL, NULL, cli_later, true},
+        {"log", NULL, NULL, NULL, cli_later, true},
+        {"top", NULL, NULL, NULL, cli_later, true},
+        {"kernel", NULL, NULL, NULL, cli_later, true},
+        {"import", NULL, NULL, NULL, cli_later, true},
 };
 
 int cli_later(struct cli *c, int argc, char **argv)
@@ -62,18 +66,23 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 static void print_help(FILE *out)
 {
 	fputs("nameway [-s SOCKET | -c CONFIG] [--json] VERB …\n\n"
-		"  -s SOCKET   the control socket (default: " CLI_SOCKET ")\n"
-		"  -c CONFIG   the socket that this configuration names\n"
-		"  --json      the answer as it came\n\n", out);
+	      "  -s SOCKET   the control socket (default: " CLI_SOCKET ")\n"
+	      "  -c CONFIG   the socket that this configuration names\n"
+	      "  --json      the answer as it came\n\n",
+	        out);
 	for (unsigned i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (verbs[i].usage)
-			fprintf(out, "  nameway %s%s%s\n              %s\n", verbs[i].name, verbs[i].usage[0] ? " " : "", verbs[i].usage, verbs[i].does);
-	fputs("\nExit codes: 0; 1 the server said no or cannot be reached; 2 a wrong command line or configuration. `nameway VERB --help` says more.\n", out);
+			fprintf(out, "  nameway %s%s%s\n              %s\n", verbs[i].name, verbs[i].usage[0] ? " " : "",
+			        verbs[i].usage, verbs[i].does);
+	fputs("\nExit codes: 0; 1 the server said no or cannot be reached; 2 a wrong command line or configuration. `nameway "
+	      "VERB --help` says more.\n",
+	        out);
 }
 
 static void print_verb_help(FILE *out, const struct cli_verb *v)
 {
-	fprintf(out, "nameway [-s SOCKET | -c CONFIG] [--json] %s%s%s\n\n%s.\n%s", v->name, v->usage[0] ? " " : "", v->usage, v->does, v->help ? v->help : "");
+	fprintf(out, "nameway [-s SOCKET | -c CONFIG] [--json] %s%s%s\n\n%s.\n%s", v->name, v->usage[0] ? " " : "", v->usage,
+	        v->does, v->help ? v->help : "");
 }
 
 static const struct cli_verb *find_verb(const char *name)

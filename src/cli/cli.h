@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The user's tool. cli.c: options and verbs; ask.c: the control socket; table.c: how things are shown; client.c: what this machine knows of a client;
- * then a file per verb group (status, explain, lists, rules, change, load). A verb asks the server one question and shows the answer, or with --json
- * prints it as it came. Exit codes: 0; 1 the server said no or cannot be reached; 2 a wrong command line or configuration. */
+/* The user's tool. cli.c: options and verbs; ask.c: the control socket; table.c: how things are shown; client.c: what this
+ * machine knows of a client; then a file per verb group (status, explain, lists, rules, change, load). A verb asks the server
+ * one question and shows the answer, or with --json prints it as it came. Exit codes: 0; 1 the server said no or cannot be
+ * reached; 2 a wrong command line or configuration. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,16 +15,17 @@ struct cli {
 	const char *socket;
 	bool wants_json;
 	FILE *out, *err;
-	/* Asks the server; takes `request`. 0 with *ret, or an exit code after saying on err what is wrong and the mend. Replaced in tests. */
+	/* Asks the server; takes `request`. 0 with *ret, or an exit code after saying on err what is wrong and the mend.
+	 * Replaced in tests. */
 	int (*ask)(struct cli *c, json_t *request, json_t **ret);
 	void *ask_ctx;
 };
 
 struct cli_verb {
 	const char *name, *usage, *does;
-	const char *help;                                    /* whole lines, or NULL */
-	int (*run)(struct cli *c, int argc, char **argv);    /* argv[0] is the verb; --json and --help were taken out */
-	bool is_raw;                                         /* its options are its own */
+	const char *help;                                 /* whole lines, or NULL */
+	int (*run)(struct cli *c, int argc, char **argv); /* argv[0] is the verb; --json and --help were taken out */
+	bool is_raw;                                      /* its options are its own */
 };
 
 /* The tool with the given streams; `ask` NULL: the control socket. Returns the exit code. */

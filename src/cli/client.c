@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What this machine knows of a client: its neighbour table (address, Ethernet address, interface) and its own networks. The server, which may not look
- * there, is told; what is not found is left to it. */
+/* What this machine knows of a client: its neighbour table (address, Ethernet address, interface) and its own networks. The
+ * server, which may not look there, is told; what is not found is left to it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -13,9 +13,21 @@
 #include "base/addr.h"
 #include "cli/cli.h"
 
-struct wanted { bool has_addr, has_mac; struct addr addr; uint8_t mac[6]; };
-struct found { bool has_mac; struct addr addr; uint8_t mac[6]; char ifname[IF_NAMESIZE]; };
-struct search { struct wanted wanted; struct found found; };
+struct wanted {
+	bool has_addr, has_mac;
+	struct addr addr;
+	uint8_t mac[6];
+};
+struct found {
+	bool has_mac;
+	struct addr addr;
+	uint8_t mac[6];
+	char ifname[IF_NAMESIZE];
+};
+struct search {
+	struct wanted wanted;
+	struct found found;
+};
 
 static int take_neighbour(const struct nlmsghdr *nlh, void *ctx)
 {
@@ -25,7 +37,8 @@ static int take_neighbour(const struct nlmsghdr *nlh, void *ctx)
 	struct found f = {.addr.family = n->ndm_family};
 	if (n->ndm_family != AF_INET && n->ndm_family != AF_INET6)
 		return MNL_CB_OK;
-	mnl_attr_for_each(at, nlh, sizeof(*n)) {
+	mnl_attr_for_each(at, nlh, sizeof(*n))
+	{
 		size_t len = mnl_attr_get_payload_len(at);
 		if (mnl_attr_get_type(at) == NDA_DST && len <= sizeof(f.addr.b))
 			memcpy(f.addr.b, mnl_attr_get_payload(at), len);
@@ -34,7 +47,8 @@ static int take_neighbour(const struct nlmsghdr *nlh, void *ctx)
 			f.has_mac = true;
 		}
 	}
-	if (!f.has_mac || (s->wanted.has_addr && !addr_equal(&f.addr, &s->wanted.addr)) || (s->wanted.has_mac && memcmp(f.mac, s->wanted.mac, 6)))
+	if (!f.has_mac || (s->wanted.has_addr && !addr_equal(&f.addr, &s->wanted.addr)) ||
+	        (s->wanted.has_mac && memcmp(f.mac, s->wanted.mac, 6)))
 		return MNL_CB_OK;
 	/* A client has several addresses: rules mostly tell IPv4 networks apart. */
 	if (s->found.has_mac && f.addr.family == AF_INET6)
@@ -84,13 +98,14 @@ static bool search_own(const struct addr *of, const char *ifname, struct found *
 		return false;
 	for (i = all; i && !is_found; i = i->ifa_next) {
 		struct endpoint e;
-		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) || addr_from_sockaddr(&e, i->ifa_addr) < 0)
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6) ||
+		        addr_from_sockaddr(&e, i->ifa_addr) < 0)
 			continue;
 		struct prefix p = {.addr = e.addr, .len = prefix_length(i->ifa_netmask)};
 		if (ifname ? strcmp(ifname, i->ifa_name) || e.addr.family != AF_INET : p.len > 128 || p.addr.family != of->family)
 			continue;
 		for (unsigned b = p.len; !ifname && b < (p.addr.family == AF_INET ? 32u : 128u); b++)
-			p.addr.b[b / 8] &= (uint8_t)~(0x80 >> b % 8);
+			p.addr.b[b / 8] &= (uint8_t) ~(0x80 >> b % 8);
 		if (!ifname && !prefix_contains(&p, of))
 			continue;
 		strncpy(ret->ifname, i->ifa_name, sizeof(ret->ifname) - 1);
@@ -121,7 +136,8 @@ static void say(json_t *request, const struct found *f, bool with_address)
 		json_object_set_new(request, "client_interface", json_string(f->ifname));
 	if (!f->has_mac)
 		return;
-	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", f->mac[0], f->mac[1], f->mac[2], f->mac[3], f->mac[4], f->mac[5]);
+	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", f->mac[0], f->mac[1], f->mac[2], f->mac[3], f->mac[4],
+	        f->mac[5]);
 	json_object_set_new(request, "client_mac", json_string(text));
 }
 

@@ -52,9 +52,7 @@ static void print_by(FILE *out, const json_t *by)
 		print_entry(out, by);
 		fputc('\n', out);
 	}
-	json_array_foreach(by, i, one)
-		if (text_of(one, "file")[0])
-			print_by(out, one);
+	json_array_foreach(by, i, one) if (text_of(one, "file")[0]) print_by(out, one);
 }
 
 static void print_client(FILE *out, const json_t *e)
@@ -101,9 +99,11 @@ static void print_steer(FILE *out, const json_t *s)
 		put_text(out, text_of(s, "way"));
 		fprintf(out, ", mark %s, ", text_of(s, "mark"));
 		put_text(out, text_of(s, "way_now"));
-		fputs(json_is_false(json_object_get(s, "answers_aaaa")) ? "; no IPv6: AAAA is answered without records\n" : "\n", out);
+		fputs(json_is_false(json_object_get(s, "answers_aaaa")) ? "; no IPv6: AAAA is answered without records\n" : "\n",
+		        out);
 	}
-	json_array_foreach(json_object_get(s, "sets"), i, set) {
+	json_array_foreach(json_object_get(s, "sets"), i, set)
+	{
 		head(out, i ? "" : "sets");
 		fprintf(out, "%s of rule %lld `", joined(json_object_get(set, "sets"), ", ", ""), (long long)int_of(set, "rule"));
 		put_text(out, text_of(set, "name"));
@@ -133,9 +133,13 @@ static void print_cached(FILE *out, const json_t *e)
 		fputs("no answer is cached: its addresses are not known until somebody asks\n", out);
 		return;
 	}
-	fprintf(out, "%s, %lld s old, %lld s left: ", int_of(c, "rcode") == 3 ? "NXDOMAIN" : json_is_true(json_object_get(c, "nodata")) ? "no records" : "an answer",
-		(long long)int_of(c, "age_s"), (long long)int_of(c, "left_s"));
-	fprintf(out, "%s: %s\n", joined(json_object_get(c, "chain"), " -> ", ""), joined(json_object_get(c, "addresses"), ", ", "no addresses"));
+	fprintf(out, "%s, %lld s old, %lld s left: ",
+	        int_of(c, "rcode") == 3                      ? "NXDOMAIN"
+	        : json_is_true(json_object_get(c, "nodata")) ? "no records"
+	                                                     : "an answer",
+	        (long long)int_of(c, "age_s"), (long long)int_of(c, "left_s"));
+	fprintf(out, "%s: %s\n", joined(json_object_get(c, "chain"), " -> ", ""),
+	        joined(json_object_get(c, "addresses"), ", ", "no addresses"));
 }
 
 static void print_kernel_address(FILE *out, const json_t *a)
@@ -159,7 +163,8 @@ static void print_kernel(FILE *out, const json_t *addresses)
 {
 	size_t i;
 	json_t *a;
-	json_array_foreach(addresses, i, a) {
+	json_array_foreach(addresses, i, a)
+	{
 		head(out, i ? "" : "kernel");
 		print_kernel_address(out, a);
 	}
@@ -169,7 +174,8 @@ static void print_lost(FILE *out, const json_t *lost)
 {
 	size_t i;
 	json_t *r;
-	json_array_foreach(lost, i, r) {
+	json_array_foreach(lost, i, r)
+	{
 		head(out, i ? "" : "lost");
 		print_rule(out, r);
 		fputs(": ", out);
@@ -195,7 +201,8 @@ static void print_address(FILE *out, const json_t *e)
 		put_text(out, text_of(e, "exit"));
 		fputc('\n', out);
 	}
-	json_array_foreach(json_object_get(e, "sets"), i, set) {
+	json_array_foreach(json_object_get(e, "sets"), i, set)
+	{
 		head(out, i ? "" : "sets");
 		fprintf(out, "%s of rule %lld `", text_of(set, "set"), (long long)int_of(set, "rule"));
 		put_text(out, text_of(set, "name"));
@@ -255,8 +262,8 @@ int cli_explain(struct cli *c, int argc, char **argv)
 	if (!name)
 		return cli_usage(c, "explain NAME|ADDRESS [TYPE] [--client IP|MAC|IFACE]");
 	json_t *request = json_pack("{s:s, s:s}", "verb", "explain", "name", name);
-	if (!request || (type && json_object_set_new(request, "type", json_string(type)) < 0)
-		|| (client && json_object_set_new(request, "client", json_string(client)) < 0)) {
+	if (!request || (type && json_object_set_new(request, "type", json_string(type)) < 0) ||
+	        (client && json_object_set_new(request, "client", json_string(client)) < 0)) {
 		json_decref(request);
 		return cli_usage(c, "names, types and clients are UTF-8 text");
 	}

@@ -22,7 +22,8 @@ void print_lists(FILE *out, const json_t *all)
 	table_begin(&t, "llrrrrrrl");
 	for (unsigned k = 0; k < 9; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(json_object_get(all, "lists"), i, l) {
+	json_array_foreach(json_object_get(all, "lists"), i, l)
+	{
 		const json_t *text = json_object_get(l, "text");
 		table_cell(&t, "%s", text_of(l, "name"));
 		table_cell(&t, "%s", text_of(l, "format"));
@@ -30,7 +31,8 @@ void print_lists(FILE *out, const json_t *all)
 		table_cell(&t, "%lld", (long long)int_of(l, "prefix_ranges"));
 		table_cell(&t, "%zu", json_array_size(json_object_get(text, "files")));
 		table_cell(&t, "%s", text ? words_age(age, int_of(text, "age_s")) : "-");
-		table_cell(&t, "%zu", json_array_size(json_object_get(l, "added")) + json_array_size(json_object_get(l, "removed")));
+		table_cell(
+		        &t, "%zu", json_array_size(json_object_get(l, "added")) + json_array_size(json_object_get(l, "removed")));
 		table_cell(&t, "%lld", (long long)int_of(text, "bad"));
 		if (json_object_get(l, "held_why"))
 			table_cell(&t, "held: %s", text_of(l, "held_why"));
@@ -47,14 +49,16 @@ static void print_text(FILE *out, const json_t *text)
 	size_t i;
 	json_t *f;
 	char words[WORDS_MAX];
-	json_array_foreach(json_object_get(text, "files"), i, f) {
+	json_array_foreach(json_object_get(text, "files"), i, f)
+	{
 		fputs("  ", out);
 		put_text(out, text_of(f, "path"));
 		fprintf(out, ", %s\n", words_bytes(words, int_of(f, "bytes")));
 	}
-	fprintf(out, "  %lld lines, %lld entries, %lld not understood; taken %s ago\n", (long long)int_of(text, "lines"), (long long)int_of(text, "entries"),
-		(long long)int_of(text, "bad"), words_age(words, int_of(text, "age_s")));
-	json_array_foreach(json_object_get(text, "bad_lines"), i, f) {
+	fprintf(out, "  %lld lines, %lld entries, %lld not understood; taken %s ago\n", (long long)int_of(text, "lines"),
+	        (long long)int_of(text, "entries"), (long long)int_of(text, "bad"), words_age(words, int_of(text, "age_s")));
+	json_array_foreach(json_object_get(text, "bad_lines"), i, f)
+	{
 		fputs("  not understood: ", out);
 		put_text(out, text_of(f, "file"));
 		fprintf(out, ":%lld: ", (long long)int_of(f, "line"));
@@ -66,12 +70,14 @@ static void print_text(FILE *out, const json_t *text)
 void print_list(FILE *out, const json_t *l)
 {
 	put_text(out, text_of(l, "name"));
-	fprintf(out, ": %lld names, %lld prefix ranges, format %s\n", (long long)int_of(l, "names"), (long long)int_of(l, "prefix_ranges"), text_of(l, "format"));
+	fprintf(out, ": %lld names, %lld prefix ranges, format %s\n", (long long)int_of(l, "names"),
+	        (long long)int_of(l, "prefix_ranges"), text_of(l, "format"));
 	if (json_object_get(l, "text"))
 		print_text(out, json_object_get(l, "text"));
 	else
 		fputs("  no file yet\n", out);
-	fprintf(out, "  last update: %lld came, %lld went\n", (long long)int_of(l, "last_added"), (long long)int_of(l, "last_removed"));
+	fprintf(out, "  last update: %lld came, %lld went\n", (long long)int_of(l, "last_added"),
+	        (long long)int_of(l, "last_removed"));
 	if (json_array_size(json_object_get(l, "added")))
 		fprintf(out, "  added live: %s\n", joined(json_object_get(l, "added"), " ", ""));
 	if (json_array_size(json_object_get(l, "removed")))
@@ -93,7 +99,8 @@ static void print_entries(FILE *out, const json_t *d, const char *count, const c
 	size_t i;
 	json_t *e;
 	int64_t all = int_of(d, count);
-	json_array_foreach(json_object_get(d, entries), i, e) {
+	json_array_foreach(json_object_get(d, entries), i, e)
+	{
 		if (i == DIFF_SHOWN)
 			break;
 		fprintf(out, "%c ", sign);
@@ -107,7 +114,8 @@ static void print_entries(FILE *out, const json_t *d, const char *count, const c
 void print_diff(FILE *out, const json_t *d)
 {
 	put_text(out, text_of(d, "list"));
-	fprintf(out, ": %lld entries would come, %lld would go\n", (long long)int_of(d, "added"), (long long)int_of(d, "removed"));
+	fprintf(out, ": %lld entries would come, %lld would go\n", (long long)int_of(d, "added"),
+	        (long long)int_of(d, "removed"));
 	print_entries(out, d, "added", "added_entries", '+');
 	print_entries(out, d, "removed", "removed_entries", '-');
 	if (json_is_true(json_object_get(d, "would_be_held"))) {
@@ -121,7 +129,8 @@ static void print_edited(FILE *out, const json_t *j)
 {
 	put_text(out, text_of(j, "list"));
 	bool is_add = json_object_get(j, "added");
-	fprintf(out, ": %lld %s, in force now\n", (long long)int_of(j, is_add ? "added" : "removed"), is_add ? "added" : "removed");
+	fprintf(out, ": %lld %s, in force now\n", (long long)int_of(j, is_add ? "added" : "removed"),
+	        is_add ? "added" : "removed");
 }
 
 static void print_reloaded(FILE *out, const json_t *j)
@@ -161,7 +170,10 @@ static int edit(struct cli *c, int argc, char **argv)
 			json_decref(entries);
 			return cli_usage(c, "an entry is UTF-8 text");
 		}
-	return cli_show(c, json_pack("{s:s, s:s, s:o}", "verb", argv[1][0] == 'a' ? "list-add" : "list-remove", "name", argv[2], "entries", entries), print_edited);
+	return cli_show(c,
+	        json_pack("{s:s, s:s, s:o}", "verb", argv[1][0] == 'a' ? "list-add" : "list-remove", "name", argv[2], "entries",
+	                entries),
+	        print_edited);
 }
 
 /* JSON strings are UTF-8 without NUL; what is neither can only stand in comments and lines that are not understood. */
@@ -190,11 +202,16 @@ static int diff(struct cli *c, int argc, char **argv)
 	close(fd);
 	if (r < 0) {
 		buf_free(&b);
-		return r == NW_ETOOLONG ? cli_usage(c, "%s is larger than %d KiB, more than a request carries. Mend: put it in place and `nameway list reload %s`; an update "
-			"that shrinks the list too far is held", argv[3], DIFF_TEXT_MAX >> 10, argv[2]) : cli_usage(c, "%s: %s", argv[3], nw_strerror(r));
+		return r == NW_ETOOLONG ? cli_usage(c,
+		                                  "%s is larger than %d KiB, more than a request carries. Mend: put it in place "
+		                                  "and `nameway list reload %s`; an update "
+		                                  "that shrinks the list too far is held",
+		                                  argv[3], DIFF_TEXT_MAX >> 10, argv[2])
+		                        : cli_usage(c, "%s: %s", argv[3], nw_strerror(r));
 	}
 	json_t *path = json_string(argv[3]);
-	json_t *request = json_pack("{s:s, s:s, s:o, s:o}", "verb", "list-diff", "name", argv[2], "text", text_json(&b), "path", path ? path : json_string("FILE"));
+	json_t *request = json_pack("{s:s, s:s, s:o, s:o}", "verb", "list-diff", "name", argv[2], "text", text_json(&b), "path",
+	        path ? path : json_string("FILE"));
 	buf_free(&b);
 	return cli_show(c, request, print_diff);
 }

@@ -24,7 +24,8 @@ static void print_filters(FILE *out, const json_t *rules)
 	table_begin(&t, "rllllrl");
 	for (unsigned k = 0; k < 7; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(rules, i, r) {
+	json_array_foreach(rules, i, r)
+	{
 		table_cell(&t, "%lld", (long long)int_of(r, "rule"));
 		table_cell(&t, "%s", text_of(r, "name"));
 		condition(&t, r, "clients", "except_clients");
@@ -41,11 +42,13 @@ static void print_steers(FILE *out, const json_t *rules)
 	struct table t;
 	size_t i;
 	json_t *r;
-	const char *const head[] = {"STEER", "NAME", "CLIENTS", "NAMES", "WAY", "HITS", "PACKETS", "IPV4", "IPV6", "PREFIXES", "SET", "AT"};
+	const char *const head[] = {
+	        "STEER", "NAME", "CLIENTS", "NAMES", "WAY", "HITS", "PACKETS", "IPV4", "IPV6", "PREFIXES", "SET", "AT"};
 	table_begin(&t, "rllllrrrrrll");
 	for (unsigned k = 0; k < 12; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(rules, i, r) {
+	json_array_foreach(rules, i, r)
+	{
 		table_cell(&t, "%lld", (long long)int_of(r, "rule"));
 		table_cell(&t, "%s", text_of(r, "name"));
 		if (json_object_get(r, "gid"))
@@ -97,12 +100,13 @@ static void print_sets(FILE *out, const json_t *ways)
 {
 	size_t i, k;
 	json_t *w, *s;
-	json_array_foreach(ways, i, w) {
+	json_array_foreach(ways, i, w)
+	{
 		json_array_foreach(json_object_get(w, "sets"), k, s)
-			fprintf(out, "%s fills %s %s %s%s\n", text_of(w, "name"), text_of(s, "family"), text_of(s, "table"), text_of(s, "set"),
-				json_is_true(json_object_get(s, "exists")) ? "" : ", which does not exist");
+		        fprintf(out, "%s fills %s %s %s%s\n", text_of(w, "name"), text_of(s, "family"), text_of(s, "table"),
+		                text_of(s, "set"), json_is_true(json_object_get(s, "exists")) ? "" : ", which does not exist");
 		json_array_foreach(json_object_get(w, "missing"), k, s)
-			fprintf(out, "%s: %s\n", text_of(w, "name"), json_string_value(s));
+		        fprintf(out, "%s: %s\n", text_of(w, "name"), json_string_value(s));
 	}
 }
 
@@ -116,7 +120,8 @@ void print_ways(FILE *out, const json_t *answer)
 	table_begin(&t, "lllrlllll");
 	for (unsigned k = 0; k < 9; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(ways, i, w) {
+	json_array_foreach(ways, i, w)
+	{
 		const char *state = text_of(w, "state"), *fallback = text_of(w, "fallback");
 		bool has_interface = text_of(w, "interface")[0];
 		table_cell(&t, "%s", text_of(w, "name"));
@@ -128,7 +133,11 @@ void print_ways(FILE *out, const json_t *answer)
 			table_cell(&t, "-");
 		table_cell(&t, "%s", text_of(w, "upstream")[0] ? text_of(w, "upstream") : "-");
 		table_cell(&t, "%s", state[0] ? state : text_of(w, "now"));
-		table_cell(&t, "%s", !has_interface ? "-" : json_is_true(json_object_get(w, "kill_switch")) ? "stops" : fallback[0] ? fallback : "main table");
+		table_cell(&t, "%s",
+		        !has_interface                                    ? "-"
+		        : json_is_true(json_object_get(w, "kill_switch")) ? "stops"
+		        : fallback[0]                                     ? fallback
+		                                                          : "main table");
 		table_cell(&t, "%s", json_is_true(json_object_get(w, "answers_aaaa")) ? "yes" : "no");
 		table_cell(&t, "%s", strcmp(state, "up") ? text_of(w, "reason") : "");
 	}
@@ -149,14 +158,16 @@ int cli_way(struct cli *c, int argc, char **argv)
 {
 	if (argc != 3 || (strcmp(argv[1], "up") && strcmp(argv[1], "down")))
 		return cli_usage(c, "way up|down NAME");
-	return cli_show(c, json_pack("{s:s, s:s, s:b}", "verb", "way", "name", argv[2], "up", !strcmp(argv[1], "up")), print_said);
+	return cli_show(
+	        c, json_pack("{s:s, s:s, s:b}", "verb", "way", "name", argv[2], "up", !strcmp(argv[1], "up")), print_said);
 }
 
 void print_test(FILE *out, const json_t *t)
 {
 	size_t i;
 	json_t *k;
-	json_array_foreach(json_object_get(t, "checks"), i, k) {
+	json_array_foreach(json_object_get(t, "checks"), i, k)
+	{
 		fprintf(out, "%-8s %-14s ", json_is_true(json_object_get(k, "ok")) ? "ok" : "PROBLEM", text_of(k, "what"));
 		put_text(out, text_of(k, "said"));
 		fputc('\n', out);

@@ -7,16 +7,20 @@
 
 static void print_counters(FILE *out, const json_t *s)
 {
-	const json_t *n = json_object_get(s, "counters"), *q = json_object_get(s, "queries"), *cache = json_object_get(s, "cache");
+	const json_t *n = json_object_get(s, "counters"), *q = json_object_get(s, "queries"),
+	             *cache = json_object_get(s, "cache");
 	char used[WORDS_MAX], all[WORDS_MAX];
-	fprintf(out, "queries   %lld, %.1f/s now; %lld blocked, %lld steered, %lld refused, %lld malformed\n", (long long)int_of(n, "queries"),
-		json_number_value(json_object_get(q, "per_s")), (long long)int_of(n, "blocked"), (long long)int_of(n, "steered"), (long long)int_of(n, "refused"),
-		(long long)int_of(n, "malformed"));
-	fprintf(out, "failed    %lld SERVFAIL; %lld for a way that was down, %lld because the kernel did not take the addresses (%lld of them late)\n",
-		(long long)int_of(n, "servfail"), (long long)int_of(n, "way_down"), (long long)(int_of(n, "barrier_failed") + int_of(n, "barrier_late")),
-		(long long)int_of(n, "barrier_late"));
-	fprintf(out, "cache     %lld answers, %s of %s, %.0f %% hits\n", (long long)int_of(cache, "entries"), words_bytes(used, int_of(cache, "bytes")),
-		words_bytes(all, int_of(cache, "bytes_max")), 100 * json_number_value(json_object_get(cache, "hit_share")));
+	fprintf(out, "queries   %lld, %.1f/s now; %lld blocked, %lld steered, %lld refused, %lld malformed\n",
+	        (long long)int_of(n, "queries"), json_number_value(json_object_get(q, "per_s")), (long long)int_of(n, "blocked"),
+	        (long long)int_of(n, "steered"), (long long)int_of(n, "refused"), (long long)int_of(n, "malformed"));
+	fprintf(out,
+	        "failed    %lld SERVFAIL; %lld for a way that was down, %lld because the kernel did not take the addresses (%lld "
+	        "of them late)\n",
+	        (long long)int_of(n, "servfail"), (long long)int_of(n, "way_down"),
+	        (long long)(int_of(n, "barrier_failed") + int_of(n, "barrier_late")), (long long)int_of(n, "barrier_late"));
+	fprintf(out, "cache     %lld answers, %s of %s, %.0f %% hits\n", (long long)int_of(cache, "entries"),
+	        words_bytes(used, int_of(cache, "bytes")), words_bytes(all, int_of(cache, "bytes_max")),
+	        100 * json_number_value(json_object_get(cache, "hit_share")));
 }
 
 static void print_steering(FILE *out, const json_t *s)
@@ -26,8 +30,10 @@ static void print_steering(FILE *out, const json_t *s)
 	if (!json_is_true(json_object_get(steer, "answers")))
 		fputs("; the enforcer does not answer", out);
 	else if (table)
-		fprintf(out, "; the table %s, %s, rebuilt %lld times", json_is_true(json_object_get(table, "stands")) ? "stands" : "does not stand",
-			json_is_true(json_object_get(table, "protected")) ? "protected" : "watched", (long long)int_of(table, "rebuilds"));
+		fprintf(out, "; the table %s, %s, rebuilt %lld times",
+		        json_is_true(json_object_get(table, "stands")) ? "stands" : "does not stand",
+		        json_is_true(json_object_get(table, "protected")) ? "protected" : "watched",
+		        (long long)int_of(table, "rebuilds"));
 	fputc('\n', out);
 }
 
@@ -43,7 +49,8 @@ static void print_status_lists(FILE *out, const json_t *lists)
 	const char *const head[] = {"LIST", "NAMES", "PREFIXES", "AGE", "EDITS", ""};
 	for (unsigned k = 0; k < 6; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(lists, i, l) {
+	json_array_foreach(lists, i, l)
+	{
 		table_cell(&t, "%s", text_of(l, "name"));
 		table_cell(&t, "%lld", (long long)int_of(l, "names"));
 		table_cell(&t, "%lld", (long long)int_of(l, "prefix_ranges"));
@@ -71,7 +78,8 @@ static void print_status_ways(FILE *out, const json_t *ways)
 	table_cell(&t, "WAY");
 	table_cell(&t, "STATE");
 	table_cell(&t, "%s", "");
-	json_array_foreach(ways, i, w) {
+	json_array_foreach(ways, i, w)
+	{
 		const char *state = text_of(w, "state");
 		table_cell(&t, "%s", text_of(w, "name"));
 		table_cell(&t, "%s", state[0] ? state : text_of(w, "now"));
@@ -92,7 +100,8 @@ static void print_upstreams(FILE *out, const json_t *ups)
 	const char *const head[] = {"UPSTREAM", "SERVER", "STATE", "RTT", "SENT", "TIMEOUTS"};
 	for (unsigned k = 0; k < 6; k++)
 		table_cell(&t, "%s", head[k]);
-	json_array_foreach(ups, i, u) {
+	json_array_foreach(ups, i, u)
+	{
 		table_cell(&t, "%s", text_of(u, "group"));
 		table_cell(&t, "%s", text_of(u, "server"));
 		table_cell(&t, "%s", json_is_true(json_object_get(u, "healthy")) ? "healthy" : "failing");
@@ -114,7 +123,8 @@ static void print_alarms(FILE *out, const json_t *alarms)
 		return;
 	}
 	fputc('\n', out);
-	json_array_foreach(alarms, i, a) {
+	json_array_foreach(alarms, i, a)
+	{
 		fprintf(out, "ALARM for %s: ", words_age(age, clock_wall_s() - int_of(a, "since")));
 		put_text(out, text_of(a, "text"));
 		fputc('\n', out);
@@ -124,8 +134,9 @@ static void print_alarms(FILE *out, const json_t *alarms)
 void print_status(FILE *out, const json_t *s)
 {
 	char age[WORDS_MAX];
-	fprintf(out, "nameway %s, up %s, %lld workers%s\n", text_of(s, "version"), words_age(age, int_of(s, "uptime_s")), (long long)int_of(s, "workers"),
-		json_is_true(json_object_get(s, "serving")) ? "" : ", still loading its lists: not serving yet");
+	fprintf(out, "nameway %s, up %s, %lld workers%s\n", text_of(s, "version"), words_age(age, int_of(s, "uptime_s")),
+	        (long long)int_of(s, "workers"),
+	        json_is_true(json_object_get(s, "serving")) ? "" : ", still loading its lists: not serving yet");
 	print_counters(out, s);
 	print_steering(out, s);
 	print_status_lists(out, json_object_get(s, "lists"));
@@ -150,10 +161,13 @@ void print_cache(FILE *out, const json_t *c)
 		fprintf(out, "%lld answers taken out\n", (long long)int_of(c, "flushed"));
 		return;
 	}
-	fprintf(out, "%lld answers, %s of %s\n%lld hits, %lld misses: %.1f %% hits\n%lld put, %lld evicted, %lld too large, %lld without room\n",
-		(long long)int_of(c, "entries"), words_bytes(used, int_of(c, "bytes")), words_bytes(all, int_of(c, "bytes_max")), (long long)int_of(c, "hits"),
-		(long long)int_of(c, "misses"), 100 * json_number_value(json_object_get(c, "hit_share")), (long long)int_of(c, "puts"),
-		(long long)int_of(c, "evictions"), (long long)int_of(c, "too_big"), (long long)int_of(c, "no_room"));
+	fprintf(out,
+	        "%lld answers, %s of %s\n%lld hits, %lld misses: %.1f %% hits\n%lld put, %lld evicted, %lld too large, %lld "
+	        "without room\n",
+	        (long long)int_of(c, "entries"), words_bytes(used, int_of(c, "bytes")), words_bytes(all, int_of(c, "bytes_max")),
+	        (long long)int_of(c, "hits"), (long long)int_of(c, "misses"),
+	        100 * json_number_value(json_object_get(c, "hit_share")), (long long)int_of(c, "puts"),
+	        (long long)int_of(c, "evictions"), (long long)int_of(c, "too_big"), (long long)int_of(c, "no_room"));
 }
 
 int cli_cache(struct cli *c, int argc, char **argv)

@@ -124,7 +124,8 @@ const char *joined(const json_t *array, const char *between, const char *none)
 	size_t at = 0, i;
 	json_t *one;
 	text[0] = 0;
-	json_array_foreach(array, i, one) {
+	json_array_foreach(array, i, one)
+	{
 		const char *s = json_string_value(one);
 		if (!s)
 			continue;

@@ -16,20 +16,20 @@ static const struct verb {
 	bool changes;
 	int (*run)(const struct control_env *env, const json_t *request, json_t **ret); /* NULL: the parent's */
 } verbs[] = {
-	{"status", false, verb_status},
-	{"explain", false, verb_explain},
-	{"list", false, verb_list},
-	{"list-reload", true, verb_list_reload},
-	{"list-add", true, verb_list_add},
-	{"list-remove", true, verb_list_remove},
-	{"list-diff", false, verb_list_diff},
-	{"rules", false, verb_rules},
-	{"ways", false, verb_ways},
-	{"test-way", false, verb_test_way},
-	{"cache-stats", false, verb_cache_stats},
-	{"cache-flush", true, verb_cache_flush},
-	{"reload", true, NULL},
-	{"way", true, NULL},
+        {"status", false, verb_status},
+        {"explain", false, verb_explain},
+        {"list", false, verb_list},
+        {"list-reload", true, verb_list_reload},
+        {"list-add", true, verb_list_add},
+        {"list-remove", true, verb_list_remove},
+        {"list-diff", false, verb_list_diff},
+        {"rules", false, verb_rules},
+        {"ways", false, verb_ways},
+        {"test-way", false, verb_test_way},
+        {"cache-stats", false, verb_cache_stats},
+        {"cache-flush", true, verb_cache_flush},
+        {"reload", true, NULL},
+        {"way", true, NULL},
 };
 
 /* Beginnings of verbs that later versions carry. */
@@ -72,7 +72,8 @@ int control_run(const struct control_env *env, const json_t *request, bool may_c
 	if (!v->run)
 		return control_fail(ret, NW_EREFUSED, "`%s` is the parent process's to do, not the server's", name);
 	if (v->changes && !may_change)
-		return control_fail(ret, NW_EREFUSED, "`%s` changes something: only root and the server's own user may. Mend: sudo nameway …", name);
+		return control_fail(ret, NW_EREFUSED,
+		        "`%s` changes something: only root and the server's own user may. Mend: sudo nameway …", name);
 	int r = v->run(env, request, ret);
 	if (r >= 0 && !*ret)
 		r = -ENOMEM;
@@ -88,7 +89,8 @@ char *control_reply(int r, json_t *result_or_text)
 	if (r >= 0)
 		json_object_set(line, "result", result_or_text ? result_or_text : json_null());
 	else
-		json_object_set_new(line, "error", json_is_string(result_or_text) ? json_incref(result_or_text) : json_string(nw_strerror(r)));
+		json_object_set_new(line, "error",
+		        json_is_string(result_or_text) ? json_incref(result_or_text) : json_string(nw_strerror(r)));
 	json_decref(result_or_text);
 	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
 	json_decref(line);
@@ -177,7 +179,8 @@ const struct snapshot *control_snapshot(const struct control_env *env, json_t **
 {
 	const struct snapshot *s = env->snapshot_take(env->ctx);
 	if (!s)
-		control_fail(ret, -EAGAIN, "the server is still starting: its lists are being loaded. Mend: try again in a moment");
+		control_fail(
+		        ret, -EAGAIN, "the server is still starting: its lists are being loaded. Mend: try again in a moment");
 	return s;
 }
 

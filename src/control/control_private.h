@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the verbs share. One verb, one function `int verb_x(env, request, ret)` with the outcome of control_run. A verb may take the snapshot, but gives
- * it back before it waits for the compiler: a configuration change waits for those who look. */
+/* What the verbs share. One verb, one function `int verb_x(env, request, ret)` with the outcome of control_run. A verb may take
+ * the snapshot, but gives it back before it waits for the compiler: a configuration change waits for those who look. */
 #pragma once
 #include "control/control.h"
 
@@ -28,7 +28,8 @@ json_t *rule_json_steer(const struct config *c, unsigned rule);
 const char *block_text(enum block_kind kind);
 /* The way's state by the enforcer's page: "up", "down, …". */
 json_t *way_state_text(const struct control_env *env, const struct snapshot *s, int way);
-bool way_bit(const struct control_env *env, const struct snapshot *s, int way, char which /* 'd' down and closed, 'o' down with a fallback, '6' no IPv6 */);
+bool way_bit(const struct control_env *env, const struct snapshot *s, int way,
+        char which /* 'd' down and closed, 'o' down with a fallback, '6' no IPv6 */);
 int way_exit(const struct control_env *env, const struct snapshot *s, int way); /* after fallbacks; -1: the main table */
 
 int verb_status(const struct control_env *env, const json_t *request, json_t **ret);

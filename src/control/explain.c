@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `explain`: judges a name or an address as a worker would, for one client, and says why. Judging runs on the control thread over the snapshot; then the
- * snapshot is given back, the lines of lists are looked up on the compiler thread (between configurations), and the enforcer is asked. */
+/* `explain`: judges a name or an address as a worker would, for one client, and says why. Judging runs on the control thread
+ * over the snapshot; then the snapshot is given back, the lines of lists are looked up on the compiler thread (between
+ * configurations), and the enforcer is asked. */
 #include "control/explain.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -9,8 +10,12 @@
 #include "base/err.h"
 #include "wire/rr.h"
 
-static const struct { const char *name; uint16_t type; } types[] = {{"A", RR_A}, {"AAAA", RR_AAAA}, {"CNAME", RR_CNAME}, {"HTTPS", RR_HTTPS}, {"SVCB", RR_SVCB},
-	{"MX", RR_MX}, {"TXT", RR_TXT}, {"NS", RR_NS}, {"SOA", RR_SOA}, {"PTR", RR_PTR}, {"SRV", RR_SRV}, {"DS", RR_DS}, {"DNSKEY", RR_DNSKEY}, {"ANY", RR_ANY}};
+static const struct {
+	const char *name;
+	uint16_t type;
+} types[] = {{"A", RR_A}, {"AAAA", RR_AAAA}, {"CNAME", RR_CNAME}, {"HTTPS", RR_HTTPS}, {"SVCB", RR_SVCB}, {"MX", RR_MX},
+        {"TXT", RR_TXT}, {"NS", RR_NS}, {"SOA", RR_SOA}, {"PTR", RR_PTR}, {"SRV", RR_SRV}, {"DS", RR_DS}, {"DNSKEY", RR_DNSKEY},
+        {"ANY", RR_ANY}};
 
 static int read_type(const char *text, uint16_t *ret)
 {
@@ -34,14 +39,16 @@ void explain_want_name(struct explain *x, json_t *into, unsigned list, const str
 {
 	if (!into || x->place_count == CONTROL_PLACES_MAX)
 		return;
-	x->places[x->place_count++] = (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .entry = *entry, .kinds = kinds};
+	x->places[x->place_count++] =
+	        (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .entry = *entry, .kinds = kinds};
 }
 
 void explain_want_address(struct explain *x, json_t *into, unsigned list, const struct addr *a)
 {
 	if (!into || x->place_count == CONTROL_PLACES_MAX)
 		return;
-	x->places[x->place_count++] = (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .addr = *a, .is_address = true};
+	x->places[x->place_count++] =
+	        (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .addr = *a, .is_address = true};
 }
 
 static void find_place(struct explain *x, struct explain_place *p)
@@ -50,7 +57,7 @@ static void find_place(struct explain *x, struct explain_place *p)
 	unsigned line;
 	buf_init(&file, 8192);
 	int r = p->is_address ? lists_find_prefix_line(x->env->lists, p->list, &p->addr, &file, &line)
-		: lists_find_line(x->env->lists, p->list, &p->entry, p->kinds, &file, &line);
+	                      : lists_find_line(x->env->lists, p->list, &p->entry, p->kinds, &file, &line);
 	if (r == 0 && file.len) {
 		json_object_set_new(p->into, "file", control_text(file.bytes));
 		json_object_set_new(p->into, "line", json_integer(line));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Inside `explain`. explain.c: the request and the lines of lists; explain_client.c: for whom; explain_name.c, explain_address.c: what of; explain_rules.c:
- * which rules lost and why. While a struct explain is used its snapshot is held; places are looked up, and the enforcer asked, after it was given back. */
+/* Inside `explain`. explain.c: the request and the lines of lists; explain_client.c: for whom; explain_name.c,
+ * explain_address.c: what of; explain_rules.c: which rules lost and why. While a struct explain is used its snapshot is held;
+ * places are looked up, and the enforcer asked, after it was given back. */
 #pragma once
 #include "control/control_private.h"
 #include "wire/msg.h"
@@ -36,7 +37,7 @@ struct explain {
 /* 0 or a negative error with *ret set. Fills client, groups and out.client. */
 int explain_client(struct explain *x, const json_t *request, json_t **ret);
 void explain_name(struct explain *x, uint16_t qtype);
-void explain_name_kernel(struct explain *x);                                   /* after the snapshot was given back */
+void explain_name_kernel(struct explain *x); /* after the snapshot was given back */
 void explain_address(struct explain *x, const struct addr *a, const json_t *kernel);
 /* Asks for the line of an entry; the answer is put into `into` later. */
 void explain_want_name(struct explain *x, json_t *into, unsigned list, const struct name *entry, unsigned kinds);
@@ -44,7 +45,8 @@ void explain_want_address(struct explain *x, json_t *into, unsigned list, const 
 
 /* explain_rules.c */
 enum explain_is { IS_NOT, IS_UNKNOWN, IS_SO };
-enum explain_is explain_is_for(const struct explain *x, const struct ids *clients, const struct ids *except_clients, int *ret_except /* the group that excepts, or -1 */);
+enum explain_is explain_is_for(const struct explain *x, const struct ids *clients, const struct ids *except_clients,
+        int *ret_except /* the group that excepts, or -1 */);
 /* The lists among `lists` that hold a name of the chain, and which name: the first. -1: none. */
 int explain_list_of(const struct explain *x, const struct ids *lists, unsigned name);
 /* {"list", "name", "entry", file, line} of the entry that makes `list` hold name `name` of the chain. */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `explain ADDRESS`: why packets of a client to an address leave where they do. The rules are gone through as the packet rules stand in the kernel
- * (steer/nft_rules.c), over what the enforcer says its sets hold. The control thread, with the snapshot taken. */
+/* `explain ADDRESS`: why packets of a client to an address leave where they do. The rules are gone through as the packet rules
+ * stand in the kernel (steer/nft_rules.c), over what the enforcer says its sets hold. The control thread, with the snapshot
+ * taken. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "control/explain.h"
 
-struct holding { bool in_set, in_ranges, in_excepted; json_int_t expires_s; };
+struct holding {
+	bool in_set, in_ranges, in_excepted;
+	json_int_t expires_s;
+};
 
 static bool has_id(const json_t *rule, const char *id)
 {
@@ -21,16 +25,16 @@ static struct holding held_by(const json_t *kernel, uint32_t rule_id)
 	size_t i;
 	json_t *r;
 	snprintf(id, sizeof(id), "%08x", rule_id);
-	json_array_foreach(json_object_get(kernel, "rules"), i, r)
-		if (has_id(r, id)) {
-			h.in_set = true;
-			h.expires_s = json_integer_value(json_object_get(r, "expires_s"));
-		}
-	json_array_foreach(json_object_get(kernel, "ranges"), i, r)
-		if (has_id(r, id)) {
-			h.in_ranges |= json_integer_value(json_object_get(r, "which")) == 0;
-			h.in_excepted |= json_integer_value(json_object_get(r, "which")) == 1;
-		}
+	json_array_foreach(json_object_get(kernel, "rules"), i, r) if (has_id(r, id))
+	{
+		h.in_set = true;
+		h.expires_s = json_integer_value(json_object_get(r, "expires_s"));
+	}
+	json_array_foreach(json_object_get(kernel, "ranges"), i, r) if (has_id(r, id))
+	{
+		h.in_ranges |= json_integer_value(json_object_get(r, "which")) == 0;
+		h.in_excepted |= json_integer_value(json_object_get(r, "which")) == 1;
+	}
 	return h;
 }
 
@@ -56,7 +60,8 @@ static json_t *why_takes(const struct config *c, unsigned rule, const struct hol
 	if (policy_rule_is_negated(c, rule))
 		return json_string("it takes every address but those of its exceptions, and this is none of them");
 	if (h->in_set)
-		return control_textf("its set holds the address for %lld s more: an answer with it was given", (long long)h->expires_s);
+		return control_textf(
+		        "its set holds the address for %lld s more: an answer with it was given", (long long)h->expires_s);
 	return json_string("its lists name the address or a prefix around it");
 }
 
@@ -68,16 +73,17 @@ static json_t *why_not(struct explain *x, unsigned rule, int winner, const struc
 		return json_string("it is disabled");
 	if (s->has_gid != x->client.is_local)
 		return s->has_gid ? control_textf("it is for this machine's own processes of group %u", s->gid)
-			: json_string("it is for clients of the network, not for this machine's own packets");
+		                  : json_string("it is for clients of the network, not for this machine's own packets");
 	if (!s->has_gid && explain_is_for(x, &s->clients, &s->except_clients, &except) == IS_NOT)
-		return except >= 0 ? control_textf("the client is in `%s`, which it excepts", x->snap->config->groups[except].name)
-			: json_string("the client is in none of its groups");
+		return except >= 0
+		               ? control_textf("the client is in `%s`, which it excepts", x->snap->config->groups[except].name)
+		               : json_string("the client is in none of its groups");
 	if (h->in_excepted || (policy_rule_is_negated(x->snap->config, rule) && (h->in_set || h->in_ranges)))
 		return json_string("the address is of its exceptions");
 	if (!takes_address(x->snap->config, rule, h))
 		return json_string("its sets do not hold the address now");
 	return winner >= 0 ? control_textf("it would match, but steer rule %d comes first", winner + 1)
-		: json_string("whether the client belongs to it depends on its Ethernet address, which is not known");
+	                   : json_string("whether the client belongs to it depends on its Ethernet address, which is not known");
 }
 
 /* Answers yes, or unknown by the client's Ethernet address. */
@@ -104,7 +110,10 @@ static void want_prefixes(struct explain *x, const struct cfg_steer *s, const st
 
 /* --- names of the cache --- */
 
-struct collecting { const struct addr *addr; json_t *names; };
+struct collecting {
+	const struct addr *addr;
+	json_t *names;
+};
 
 static void collect(void *ctx, const struct cache_answer *a)
 {
@@ -144,11 +153,13 @@ static json_t *exit_text(const struct explain *x, int way)
 	if (to >= 0 && to != way)
 		return control_textf("way `%s`, since `%s` is down", c->ways[to].name, c->ways[way].name);
 	if (to < 0)
-		return way >= 0 ? control_textf("the main table, since `%s` is down", c->ways[way].name) : json_string("the main table");
+		return way >= 0 ? control_textf("the main table, since `%s` is down", c->ways[way].name)
+		                : json_string("the main table");
 	if (!c->ways[to].interface[0])
 		return control_textf("way `%s`: the main table and the other rules", c->ways[to].name);
-	return control_textf("way `%s`, interface %s (mark %#x, table %u)%s", c->ways[to].name, c->ways[to].interface, c->ways[to].mark, c->ways[to].table_id,
-		c->ways[to].local_access ? "; a route of the main table other than the default goes first" : "");
+	return control_textf("way `%s`, interface %s (mark %#x, table %u)%s", c->ways[to].name, c->ways[to].interface,
+	        c->ways[to].mark, c->ways[to].table_id,
+	        c->ways[to].local_access ? "; a route of the main table other than the default goes first" : "");
 }
 
 static void tell_filter(struct explain *x, const struct addr *a)
@@ -170,7 +181,8 @@ static void tell_winner(struct explain *x, const struct addr *a, int winner, con
 	const struct config *c = x->snap->config;
 	if (!kernel) {
 		json_object_set_new(x->out, "outcome",
-			json_string("cannot be said: the enforcer does not answer, so what the kernel's sets hold is not known. Mend: look at the log of namewayd"));
+		        json_string("cannot be said: the enforcer does not answer, so what the kernel's sets hold is not known. "
+		                    "Mend: look at the log of namewayd"));
 		return;
 	}
 	if (json_is_true(json_object_get(kernel, "own"))) {
@@ -178,9 +190,10 @@ static void tell_winner(struct explain *x, const struct addr *a, int winner, con
 		return;
 	}
 	if (winner < 0) {
-		json_object_set_new(x->out, "outcome", x->client.is_local
-			? json_string("its packets follow the main table, unless the sending process is of a group that a rule with `gid` names")
-			: json_string("its packets follow the main table: no rule takes them"));
+		json_object_set_new(x->out, "outcome",
+		        x->client.is_local ? json_string("its packets follow the main table, unless the sending process is of a "
+		                                         "group that a rule with `gid` names")
+		                           : json_string("its packets follow the main table: no rule takes them"));
 		return;
 	}
 	const struct cfg_steer *s = &c->steers[winner];
@@ -190,7 +203,9 @@ static void tell_winner(struct explain *x, const struct addr *a, int winner, con
 		want_prefixes(x, s, a, rule);
 	json_object_set_new(x->out, "rule", rule);
 	json_object_set_new(x->out, "exit", exit_text(x, s->way));
-	json_object_set_new(x->out, "outcome", control_textf("its packets leave by way `%s`: steer rule `%s`", s->way >= 0 ? c->ways[s->way].name : "direct", s->name));
+	json_object_set_new(x->out, "outcome",
+	        control_textf("its packets leave by way `%s`: steer rule `%s`", s->way >= 0 ? c->ways[s->way].name : "direct",
+	                s->name));
 }
 
 void explain_address(struct explain *x, const struct addr *a, const json_t *kernel)

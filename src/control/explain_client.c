@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* For whom `explain` judges. The request's `client` is an address, an Ethernet address or an interface; the tool, which may look at the neighbour table,
- * says beside it what else it knows (client_address, client_interface, client_mac). What is still not known is taken as for any host of the
- * interface, and said in the answer. */
+/* For whom `explain` judges. The request's `client` is an address, an Ethernet address or an interface; the tool, which may look
+ * at the neighbour table, says beside it what else it knows (client_address, client_interface, client_mac). What is still not
+ * known is taken as for any host of the interface, and said in the answer. */
 #include <stdio.h>
 #include <string.h>
 #include "base/err.h"
@@ -46,7 +46,8 @@ static void guess_address(const struct config *c, struct client *cl)
 {
 	for (unsigned i = 0; i < c->group_count; i++) {
 		const struct cfg_group *g = &c->groups[i];
-		if (!g->network_count || (g->interface_count && !group_has_interface(g, cl->ifname)) || (!g->interface_count && cl->ifname[0]))
+		if (!g->network_count || (g->interface_count && !group_has_interface(g, cl->ifname)) ||
+		        (!g->interface_count && cl->ifname[0]))
 			continue;
 		const struct prefix *p = &g->networks[0];
 		cl->addr = p->addr;
@@ -82,7 +83,8 @@ static json_t *default_client(const struct config *c, struct client *cl)
 	return json_string("this machine itself; --client says another");
 }
 
-static json_t *named_client(const struct config *c, struct client *cl, const char *text, const char *address, const char *ifname, const char *mac)
+static json_t *named_client(
+        const struct config *c, struct client *cl, const char *text, const char *address, const char *ifname, const char *mac)
 {
 	struct addr a;
 	bool is_mac = take_mac(cl, text), is_address = !is_mac && addr_parse(&a, text) == 0;
@@ -135,16 +137,20 @@ int explain_client(struct explain *x, const json_t *request, json_t **ret)
 	struct addr a;
 	uint8_t mac[6];
 	if (text && strlen(text) >= IFNAME_MAX && addr_parse(&a, text) < 0 && !read_mac(text, mac))
-		return control_fail(ret, NW_EMALFORMED, "`%.64s` is no client: give an address, an Ethernet address or an interface", text);
+		return control_fail(
+		        ret, NW_EMALFORMED, "`%.64s` is no client: give an address, an Ethernet address or an interface", text);
 	json_t *said = text && text[0] ? named_client(c, cl, text, json_string_value(json_object_get(request, "client_address")),
-		json_string_value(json_object_get(request, "client_interface")), json_string_value(json_object_get(request, "client_mac"))) : default_client(c, cl);
+	                                         json_string_value(json_object_get(request, "client_interface")),
+	                                         json_string_value(json_object_get(request, "client_mac")))
+	                               : default_client(c, cl);
 	policy_classify(x->policy, cl, &x->groups);
 	const struct links *l = x->env->links ? x->env->links(x->env->ctx) : NULL;
 	/* Without an address nobody can say whether the default of server.allow would let it ask. */
-	bool is_allowed = (!cl->addr.family && c->server.allow_default)
-		|| policy_allows(x->policy, cl, &x->groups, l ? l->networks : NULL, l ? l->network_count : 0);
-	json_t *j = json_pack("{s:o, s:o, s:o, s:b, s:b}", "said", said, "address", cl->addr.family ? json_string(addr_print(addr, &cl->addr)) : json_null(),
-		"interface", cl->ifname[0] ? control_text(cl->ifname) : json_null(), "local", cl->is_local, "may_ask", is_allowed);
+	bool is_allowed = (!cl->addr.family && c->server.allow_default) ||
+	                  policy_allows(x->policy, cl, &x->groups, l ? l->networks : NULL, l ? l->network_count : 0);
+	json_t *j = json_pack("{s:o, s:o, s:o, s:b, s:b}", "said", said, "address",
+	        cl->addr.family ? json_string(addr_print(addr, &cl->addr)) : json_null(), "interface",
+	        cl->ifname[0] ? control_text(cl->ifname) : json_null(), "local", cl->is_local, "may_ask", is_allowed);
 	add_groups(x, j);
 	json_object_set_new(x->out, "client", j);
 	return 0;

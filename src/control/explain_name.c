@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `explain NAME`: the same steps as a query takes (dns/query.c): local names, filter and steer of the question, the upstream, the cache, then filter and
- * steer of the answer when it is known. The control thread; cached answers are copied at once, they live only inside a read section. */
+/* `explain NAME`: the same steps as a query takes (dns/query.c): local names, filter and steer of the question, the upstream,
+ * the cache, then filter and steer of the answer when it is known. The control thread; cached answers are copied at once, they
+ * live only inside a read section. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "control/explain.h"
 
-struct seen { bool is_cached, is_nodata; uint8_t rcode, variant; uint32_t age_s, left_s; };
+struct seen {
+	bool is_cached, is_nodata;
+	uint8_t rcode, variant;
+	uint32_t age_s, left_s;
+};
 
 static void judge(struct explain *x)
 {
@@ -41,7 +46,8 @@ static json_t *filter_entry(struct explain *x, const struct verdict *v)
 		char text[ADDR_TEXT_MAX];
 		if (one.rule != v->rule)
 			continue;
-		json_t *j = json_pack("{s:o, s:s}", "list", control_text(x->snap->config->lists[v->list].name), "address", addr_print(text, &x->addrs[i]));
+		json_t *j = json_pack("{s:o, s:s}", "list", control_text(x->snap->config->lists[v->list].name), "address",
+		        addr_print(text, &x->addrs[i]));
 		explain_want_address(x, j, (unsigned)v->list, &x->addrs[i]);
 		return j;
 	}
@@ -66,8 +72,12 @@ static void tell_filter(struct explain *x, const struct verdict *v, json_t *lost
 
 static json_t *block_outcome(const struct explain *x, const struct verdict *v)
 {
-	static const char *const texts[] = {[BLOCK_NONE] = "", [BLOCK_NXDOMAIN] = "answered NXDOMAIN", [BLOCK_NODATA] = "answered without records",
-		[BLOCK_ZERO] = "answered with the zero address", [BLOCK_REFUSE] = "answered REFUSED", [BLOCK_DROP] = "not answered"};
+	static const char *const texts[] = {[BLOCK_NONE] = "",
+	        [BLOCK_NXDOMAIN] = "answered NXDOMAIN",
+	        [BLOCK_NODATA] = "answered without records",
+	        [BLOCK_ZERO] = "answered with the zero address",
+	        [BLOCK_REFUSE] = "answered REFUSED",
+	        [BLOCK_DROP] = "not answered"};
 	const char *name = x->snap->config->filters[v->rule].name;
 	return control_textf("%s: blocked by %s", texts[v->block], name ? name : "a filter rule");
 }
@@ -79,8 +89,8 @@ static json_t *hit_json(struct explain *x, const struct steer_hit *h)
 	const struct config *c = x->snap->config;
 	const struct cfg_steer *s = &c->steers[h->rule];
 	char text[NAME_TEXT_MAX];
-	json_t *j = json_pack("{s:i, s:o, s:[o,o]}", "rule", h->rule + 1, "name", control_text(s->name), "sets", control_textf("r%08x_4", s->id),
-		control_textf("r%08x_6", s->id));
+	json_t *j = json_pack("{s:i, s:o, s:[o,o]}", "rule", h->rule + 1, "name", control_text(s->name), "sets",
+	        control_textf("r%08x_4", s->id), control_textf("r%08x_6", s->id));
 	if (h->name < x->chain_len)
 		json_object_set_new(j, "of", control_text(name_to_text(text, x->chain[h->name].wire)));
 	return j;
@@ -94,6 +104,7 @@ static void tell_steer(struct explain *x, const struct steer_result *s, json_t *
 		json_array_append_new(sets, hit_json(x, &s->hits[i]));
 	json_object_set_new(j, "sets", sets);
 	json_object_set_new(j, "unsafe", json_boolean(s->is_unsafe));
+	json_object_set_new(j, "closed", json_boolean(s->is_closed));
 	if (s->rule >= 0) {
 		const struct cfg_steer *rule = &c->steers[s->rule];
 		json_object_set_new(j, "rule", rule_json_steer(c, (unsigned)s->rule));
@@ -122,7 +133,11 @@ static json_t *steer_outcome(const struct explain *x, const struct steer_result 
 	const struct config *c = x->snap->config;
 	const char *way = s->way >= 0 ? c->ways[s->way].name : NULL;
 	if (s->is_unsafe)
-		return json_string("answered SERVFAIL: the exit depends on the client's Ethernet address, which is not known, or too many sets would have to be filled");
+		return json_string("answered SERVFAIL: the exit depends on the client's Ethernet address, which is not known, or "
+		                   "too many sets would have to be filled");
+	if (s->is_closed)
+		return json_string("answered SERVFAIL: a list of a kill-switched rule never had a text, so what belongs to it is not known. "
+		                   "Mend: put its file in place");
 	if (way_bit(x->env, x->snap, s->way, 'd'))
 		return control_textf("answered SERVFAIL: way `%s` is down and has its kill-switch", way);
 	if (qtype == RR_AAAA && way_bit(x->env, x->snap, s->way, '6'))
@@ -130,8 +145,10 @@ static json_t *steer_outcome(const struct explain *x, const struct steer_result 
 	if (!way)
 		return json_string("answered; no rule steers it, so its packets follow the main table");
 	if (!s->count)
-		return control_textf("answered; its packets go by way `%s` (rule `%s`, which is for every name)", way, c->steers[s->rule].name);
-	return control_textf("answered when its addresses are in the sets of rule `%s`; its packets go by way `%s`", c->steers[s->rule].name, way);
+		return control_textf("answered; its packets go by way `%s` (rule `%s`, which is for every name)", way,
+		        c->steers[s->rule].name);
+	return control_textf("answered when its addresses are in the sets of rule `%s`; its packets go by way `%s`",
+	        c->steers[s->rule].name, way);
 }
 
 /* --- upstream and cache --- */
@@ -139,7 +156,8 @@ static json_t *steer_outcome(const struct explain *x, const struct steer_result 
 static int upstream_group(struct explain *x, int way)
 {
 	const struct config *c = x->snap->config;
-	int exit = way_exit(x->env, x->snap, way), group = exit >= 0 && c->ways[exit].upstream >= 0 ? c->ways[exit].upstream : c->default_upstream;
+	int exit = way_exit(x->env, x->snap, way),
+	    group = exit >= 0 && c->ways[exit].upstream >= 0 ? c->ways[exit].upstream : c->default_upstream;
 	if (group < 0) {
 		json_object_set_new(x->out, "upstream", json_null());
 		return group;
@@ -147,10 +165,13 @@ static int upstream_group(struct explain *x, int way)
 	json_t *servers = json_array();
 	char text[ADDR_TEXT_MAX];
 	for (unsigned i = 0; i < c->upstreams[group].server_count; i++)
-		json_array_append_new(servers, control_textf("%s@%u", addr_print(text, &c->upstreams[group].servers[i].addr), c->upstreams[group].servers[i].port));
+		json_array_append_new(servers, control_textf("%s@%u", addr_print(text, &c->upstreams[group].servers[i].addr),
+		                                       c->upstreams[group].servers[i].port));
 	bool is_ways = exit >= 0 && c->ways[exit].upstream >= 0;
-	json_object_set_new(x->out, "upstream", json_pack("{s:o, s:o, s:o}", "group", control_text(c->upstreams[group].name), "servers", servers, "why",
-		is_ways ? control_textf("it is the upstream of way `%s`", c->ways[exit].name) : json_string("it is the default")));
+	json_object_set_new(x->out, "upstream",
+	        json_pack("{s:o, s:o, s:o}", "group", control_text(c->upstreams[group].name), "servers", servers, "why",
+	                is_ways ? control_textf("it is the upstream of way `%s`", c->ways[exit].name)
+	                        : json_string("it is the default")));
 	return group;
 }
 
@@ -158,15 +179,23 @@ static bool look_up(struct explain *x, uint16_t qtype, int group, struct seen *r
 {
 	uint32_t now_s = (uint32_t)(clock_ms() / 1000);
 	const struct cache_answer *a = NULL;
-	struct cache_key k = {.qname = &x->chain[0], .name_hash = name_whole_hash(&x->chain[0], x->env->name_seed), .qtype = qtype, .qclass = 1,
-		.group = x->snap->group_id[group]};
+	struct cache_key k = {.qname = &x->chain[0],
+	        .name_hash = name_whole_hash(&x->chain[0], x->env->name_seed),
+	        .qtype = qtype,
+	        .qclass = 1,
+	        .group = x->snap->group_id[group]};
 	for (k.variant = 0; k.variant < 4 && !a; k.variant++)
 		a = cache_find_quiet(x->env->cache, &k, now_s);
 	if (!a)
 		return false;
-	*ret = (struct seen){.is_cached = true, .is_nodata = a->is_nodata, .rcode = a->rcode, .age_s = now_s - a->stored_s, .left_s = a->expires_s - now_s};
+	*ret = (struct seen){.is_cached = true,
+	        .is_nodata = a->is_nodata,
+	        .rcode = a->rcode,
+	        .age_s = now_s > a->stored_s ? now_s - a->stored_s : 0,
+	        .left_s = a->expires_s - now_s};
 	unsigned len = 1;
-	while (len < a->chain_len && len < ANSWER_CHAIN_MAX && name_from_wire(&x->chain[len], a->chain[len]->wire, a->chain[len]->len) >= 0)
+	while (len < a->chain_len && len < ANSWER_CHAIN_MAX &&
+	        name_from_wire(&x->chain[len], a->chain[len]->wire, a->chain[len]->len) >= 0)
 		len++;
 	x->chain_len = len;
 	x->addr_count = a->addr_count < CONTROL_ADDRESSES_SHOWN ? a->addr_count : CONTROL_ADDRESSES_SHOWN;
@@ -182,8 +211,9 @@ static void tell_cached(struct explain *x, const struct seen *s)
 		json_array_append_new(chain, control_text(name_to_text(text, x->chain[i].wire)));
 	for (unsigned i = 0; i < x->addr_count; i++)
 		json_array_append_new(addresses, json_string(addr_print(text, &x->addrs[i])));
-	json_object_set_new(x->out, "cache", json_pack("{s:i, s:I, s:I, s:b, s:o, s:o}", "rcode", s->rcode, "age_s", (json_int_t)s->age_s, "left_s",
-		(json_int_t)s->left_s, "nodata", s->is_nodata, "chain", chain, "addresses", addresses));
+	json_object_set_new(x->out, "cache",
+	        json_pack("{s:i, s:I, s:I, s:b, s:o, s:o}", "rcode", s->rcode, "age_s", (json_int_t)s->age_s, "left_s",
+	                (json_int_t)s->left_s, "nodata", s->is_nodata, "chain", chain, "addresses", addresses));
 }
 
 /* --- the steps --- */
@@ -246,14 +276,16 @@ static json_t *address_json(const struct explain *x, const struct addr *a, const
 	bool is_in = false;
 	size_t i;
 	json_t *r;
-	json_array_foreach(json_object_get(kernel, "rules"), i, r) {
+	json_array_foreach(json_object_get(kernel, "rules"), i, r)
+	{
 		const char *id = json_string_value(json_object_get(r, "id"));
 		if (!id || strcmp(id, x->deciding))
 			continue;
 		is_in = true;
 		json_object_set(j, "expires_s", json_object_get(r, "expires_s"));
 	}
-	json_array_foreach(json_object_get(kernel, "ranges"), i, r) {
+	json_array_foreach(json_object_get(kernel, "ranges"), i, r)
+	{
 		const char *id = json_string_value(json_object_get(r, "id"));
 		if (id && !strcmp(id, x->deciding) && json_integer_value(json_object_get(r, "which")) == 0)
 			is_in = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Why a rule did not decide. The verdict itself is always policy/'s; here the same conditions are looked at one by one to put them into words. The
- * control thread, with the snapshot taken. */
+/* Why a rule did not decide. The verdict itself is always policy/'s; here the same conditions are looked at one by one to put
+ * them into words. The control thread, with the snapshot taken. */
 #include <stdio.h>
 #include <string.h>
 #include "control/explain.h"
@@ -27,7 +27,8 @@ static enum explain_is any_group(const struct explain *x, const struct ids *grou
 	return is;
 }
 
-enum explain_is explain_is_for(const struct explain *x, const struct ids *clients, const struct ids *except_clients, int *ret_except)
+enum explain_is explain_is_for(
+        const struct explain *x, const struct ids *clients, const struct ids *except_clients, int *ret_except)
 {
 	int group = -1;
 	*ret_except = -1;
@@ -62,7 +63,8 @@ json_t *explain_entry(struct explain *x, unsigned list, unsigned name)
 	unsigned label = 0;
 	name_hash(n, index_seed(ix), hashes);
 	unsigned kinds = index_decides(ix, index_generation(ix), n, hashes, x->snap->slots[list], &label);
-	json_t *j = json_pack("{s:o, s:o}", "list", control_text(x->snap->config->lists[list].name), "name", control_text(name_to_text(text, n->wire)));
+	json_t *j = json_pack("{s:o, s:o}", "list", control_text(x->snap->config->lists[list].name), "name",
+	        control_text(name_to_text(text, n->wire)));
 	if (!kinds || name_from_wire(&entry, n->wire + n->offset[label], n->len - (size_t)n->offset[label]) < 0)
 		return j;
 	json_object_set_new(j, "entry", control_textf("%s%s", kind_text(kinds), name_to_text(text, entry.wire)));
@@ -123,8 +125,9 @@ static bool takes_chain(const struct explain *x, const struct ids *lists, const 
 
 static void add_loser(json_t *lost, json_t *rule, json_t *why, json_t *entry)
 {
-	json_t *j = json_pack("{s:O, s:O, s:O, s:O, s:o}", "kind", json_object_get(rule, "kind"), "rule", json_object_get(rule, "rule"), "name",
-		json_object_get(rule, "name"), "place", json_object_get(rule, "place"), "why", why);
+	json_t *j = json_pack("{s:O, s:O, s:O, s:O, s:o}", "kind", json_object_get(rule, "kind"), "rule",
+	        json_object_get(rule, "rule"), "name", json_object_get(rule, "name"), "place", json_object_get(rule, "place"),
+	        "why", why);
 	if (entry)
 		json_object_set_new(j, "by", entry);
 	json_array_append_new(lost, j);
@@ -143,7 +146,8 @@ static json_t *why_filter_lost(struct explain *x, unsigned rule, int winner, jso
 	if (is == IS_NOT)
 		return why_not_client(x, &f->clients, except);
 	if (is == IS_UNKNOWN && f->allow)
-		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: then nothing is allowed by it");
+		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: then "
+		                   "nothing is allowed by it");
 	if (!takes_chain(x, &f->names, &f->except_names))
 		return why_not_name(x, &f->names, &f->except_names, ret_entry);
 	return control_textf("it would match, but filter rule %d comes first", winner + 1);
@@ -186,8 +190,10 @@ static json_t *why_steer_lost(struct explain *x, unsigned rule, int winner, json
 		return why_not_name(x, &s->names, &s->except_names, ret_entry);
 	}
 	if (is == IS_UNKNOWN)
-		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: the answer is then SERVFAIL");
-	return winner >= 0 ? control_textf("it would match, but steer rule %d comes first", winner + 1) : json_string("it did not decide");
+		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: the "
+		                   "answer is then SERVFAIL");
+	return winner >= 0 ? control_textf("it would match, but steer rule %d comes first", winner + 1)
+	                   : json_string("it did not decide");
 }
 
 void explain_steer_losers(struct explain *x, const struct steer_result *s, json_t *lost)

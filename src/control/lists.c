@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The lists' verbs. Reading runs here; live edits and differences run on the compiler thread, between configurations, where the numbers of lists are
- * those of the configuration in force. */
+/* The lists' verbs. Reading runs here; live edits and differences run on the compiler thread, between configurations, where the
+ * numbers of lists are those of the configuration in force. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,8 @@ static int read_entries(const json_t *request, struct list_job *j, json_t **ret)
 	const json_t *entries = json_object_get(request, "entries");
 	size_t count = json_array_size(entries);
 	if (!count || count > CONTROL_ENTRIES_MAX)
-		return control_fail(ret, NW_EMALFORMED, "give 1 to %d entries; more belong into the list's file", CONTROL_ENTRIES_MAX);
+		return control_fail(
+		        ret, NW_EMALFORMED, "give 1 to %d entries; more belong into the list's file", CONTROL_ENTRIES_MAX);
 	j->entries = calloc(count, sizeof(*j->entries));
 	if (!j->entries)
 		return -ENOMEM;

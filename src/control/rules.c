@@ -24,14 +24,16 @@ static json_t *list_names(const struct config *c, const struct ids *ids)
 	return ret;
 }
 
-static json_t *conditions(const struct config *c, const char *kind, unsigned rule, const char *name, bool is_enabled, const struct place *p)
+static json_t *conditions(
+        const struct config *c, const char *kind, unsigned rule, const char *name, bool is_enabled, const struct place *p)
 {
-	return json_pack("{s:s, s:i, s:o, s:b, s:o}", "kind", kind, "rule", (int)rule + 1,
-		"name", name ? control_text(name) : control_textf("%s rule %u", kind, rule + 1), "enabled", is_enabled, "place", control_place(p));
+	return json_pack("{s:s, s:i, s:o, s:b, s:o}", "kind", kind, "rule", (int)rule + 1, "name",
+	        name ? control_text(name) : control_textf("%s rule %u", kind, rule + 1), "enabled", is_enabled, "place",
+	        control_place(p));
 }
 
-static void add_ids(json_t *j, const struct config *c, const struct ids *clients, const struct ids *except_clients, const struct ids *names,
-	const struct ids *except_names)
+static void add_ids(json_t *j, const struct config *c, const struct ids *clients, const struct ids *except_clients,
+        const struct ids *names, const struct ids *except_names)
 {
 	json_object_set_new(j, "clients", group_names(c, clients));
 	json_object_set_new(j, "except_clients", group_names(c, except_clients));
@@ -41,8 +43,12 @@ static void add_ids(json_t *j, const struct config *c, const struct ids *clients
 
 const char *block_text(enum block_kind kind)
 {
-	static const char *const texts[] = {[BLOCK_NONE] = "allow", [BLOCK_NXDOMAIN] = "nxdomain", [BLOCK_NODATA] = "nodata", [BLOCK_ZERO] = "zero",
-		[BLOCK_REFUSE] = "refuse", [BLOCK_DROP] = "drop"};
+	static const char *const texts[] = {[BLOCK_NONE] = "allow",
+	        [BLOCK_NXDOMAIN] = "nxdomain",
+	        [BLOCK_NODATA] = "nodata",
+	        [BLOCK_ZERO] = "zero",
+	        [BLOCK_REFUSE] = "refuse",
+	        [BLOCK_DROP] = "drop"};
 	return texts[kind];
 }
 
@@ -78,8 +84,9 @@ bool way_bit(const struct control_env *env, const struct snapshot *s, int way, c
 	unsigned slot = s->serial & 1;
 	if (way < 0 || !env->steer || atomic_load_explicit(&env->steer->cfg[slot].serial, memory_order_acquire) != s->serial)
 		return false;
-	const _Atomic uint64_t *bits = which == 'd' ? &env->steer->cfg[slot].ways_down : which == 'o' ? &env->steer->cfg[slot].ways_off
-		: &env->steer->cfg[slot].ways_no6;
+	const _Atomic uint64_t *bits = which == 'd'   ? &env->steer->cfg[slot].ways_down
+	                               : which == 'o' ? &env->steer->cfg[slot].ways_off
+	                                              : &env->steer->cfg[slot].ways_no6;
 	return atomic_load_explicit(bits, memory_order_relaxed) >> way & 1;
 }
 
@@ -107,7 +114,8 @@ static json_t *find_named(json_t *array, const char *key, const char *text)
 {
 	size_t i;
 	json_t *one;
-	json_array_foreach(array, i, one) {
+	json_array_foreach(array, i, one)
+	{
 		const char *have = json_string_value(json_object_get(one, key));
 		if (have && !strcmp(have, text))
 			return one;
@@ -151,7 +159,8 @@ int verb_rules(const struct control_env *env, const json_t *request, json_t **re
 		json_array_append_new(steer, j);
 	}
 	env->snapshot_give(env->ctx, s);
-	*ret = json_pack("{s:o, s:o, s:o}", "filter", filter, "steer", steer, "kernel", kernel ? json_incref(json_object_get(kernel, "table")) : json_null());
+	*ret = json_pack("{s:o, s:o, s:o}", "filter", filter, "steer", steer, "kernel",
+	        kernel ? json_incref(json_object_get(kernel, "table")) : json_null());
 	json_decref(kernel);
 	return 0;
 }
@@ -160,10 +169,11 @@ static json_t *way_json(const struct control_env *env, const struct snapshot *s,
 {
 	const struct config *c = s->config;
 	const struct cfg_way *w = &c->ways[way];
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "name", control_text(w->name), "place", control_place(&w->place), "interface",
-		w->interface[0] ? json_string(w->interface) : json_null(), "mark", control_textf("%#x", w->mark), "upstream",
-		w->upstream >= 0 ? control_text(c->upstreams[w->upstream].name) : json_null(), "now", way_state_text(env, s, (int)way), "kill_switch", w->kill_switch,
-		"answers_aaaa", !way_bit(env, s, (int)way, '6'));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "name", control_text(w->name), "place",
+	        control_place(&w->place), "interface", w->interface[0] ? json_string(w->interface) : json_null(), "mark",
+	        control_textf("%#x", w->mark), "upstream",
+	        w->upstream >= 0 ? control_text(c->upstreams[w->upstream].name) : json_null(), "now",
+	        way_state_text(env, s, (int)way), "kill_switch", w->kill_switch, "answers_aaaa", !way_bit(env, s, (int)way, '6'));
 }
 
 int verb_ways(const struct control_env *env, const json_t *request, json_t **ret)
@@ -190,6 +200,21 @@ static bool add_check(json_t *checks, const char *what, bool is_ok, json_t *said
 	return is_ok;
 }
 
+/* Unmarked packets of steered clients must be stopped, whichever way is asked about. */
+static bool check_closed(json_t *checks, const json_t *table)
+{
+	const json_t *missing = json_object_get(table, "missing");
+	if (!json_is_array(missing))
+		return add_check(checks, "closed", false,
+		        json_string("whether unmarked packets are stopped is not known. Mend: look at the log of namewayd"));
+	for (size_t i = 0; i < json_array_size(missing); i++)
+		add_check(checks, "closed", false,
+		        control_textf("%s. Mend: nameway reload", json_string_value(json_array_get(missing, i))));
+	return json_array_size(missing) == 0 &&
+	       add_check(
+	               checks, "closed", true, json_string("packets of steered clients that no rule decided about are stopped"));
+}
+
 /* What a leak needs is that one of these does not hold. Counters are told beside them. */
 static bool check_way(json_t *checks, const json_t *table, const json_t *way)
 {
@@ -201,23 +226,35 @@ static bool check_way(json_t *checks, const json_t *table, const json_t *way)
 	if (is_up)
 		is_ok = add_check(checks, "state", true, json_string("up"));
 	else
-		is_ok = add_check(checks, "state", is_closed, control_textf("%s: %s%s", state ? state : "not known", reason ? reason : "", is_closed
-			? ". Its kill-switch holds its packets back" : ". It has no kill-switch: its packets leave by its fallback"));
-	is_ok &= add_check(checks, "packet rules", json_is_true(json_object_get(table, "stands")), json_is_true(json_object_get(table, "stands"))
-		? json_string(json_is_true(json_object_get(table, "protected")) ? "the table `inet nameway` stands and only nameway can change it"
-			: "the table `inet nameway` stands; it is watched, and rebuilt when somebody changes it")
-		: json_string("the table `inet nameway` does not stand. Mend: look at the log of namewayd; nameway reload"));
+		is_ok = add_check(checks, "state", is_closed,
+		        control_textf("%s: %s%s", state ? state : "not known", reason ? reason : "",
+		                is_closed ? ". Its kill-switch holds its packets back"
+		                          : ". It has no kill-switch: its packets leave by its fallback"));
+	is_ok &= add_check(checks, "packet rules", json_is_true(json_object_get(table, "stands")),
+	        json_is_true(json_object_get(table, "stands"))
+	                ? json_string(json_is_true(json_object_get(table, "protected"))
+	                                      ? "the table `inet nameway` stands and only nameway can change it"
+	                                      : "the table `inet nameway` stands; it is watched, and rebuilt when somebody "
+	                                        "changes it")
+	                : json_string(
+	                          "the table `inet nameway` does not stand. Mend: look at the log of namewayd; nameway reload"));
+	is_ok &= check_closed(checks, table);
 	if (!has_interface) {
-		add_check(checks, "routes", true, json_string("it has no interface: its packets follow the main table and the other rules"));
+		add_check(checks, "routes", true,
+		        json_string("it has no interface: its packets follow the main table and the other rules"));
 		return is_ok;
 	}
 	if (is_known && json_array_size(missing) == 0)
-		return is_ok & add_check(checks, "routes", true, control_textf("its mark leads to table %lld, which ends in `unreachable`, in both families",
-			(long long)json_integer_value(json_object_get(way, "table"))));
+		return is_ok &
+		       add_check(checks, "routes", true,
+		               control_textf("its mark leads to table %lld, which ends in `unreachable`, in both families",
+		                       (long long)json_integer_value(json_object_get(way, "table"))));
 	if (!is_known)
-		return add_check(checks, "routes", false, json_string("the kernel's rules and routes could not be read. Mend: look at the log of namewayd"));
+		return add_check(checks, "routes", false,
+		        json_string("the kernel's rules and routes could not be read. Mend: look at the log of namewayd"));
 	for (size_t i = 0; i < json_array_size(missing); i++)
-		add_check(checks, "routes", false, control_textf("%s. Mend: nameway reload", json_string_value(json_array_get(missing, i))));
+		add_check(checks, "routes", false,
+		        control_textf("%s. Mend: nameway reload", json_string_value(json_array_get(missing, i))));
 	return false;
 }
 
@@ -226,16 +263,19 @@ static void add_traffic(json_t *checks, const json_t *rules, const char *way)
 	json_int_t packets = 0, bytes = 0, addresses = 0;
 	size_t i;
 	json_t *r;
-	json_array_foreach(rules, i, r) {
+	json_array_foreach(rules, i, r)
+	{
 		const char *of = json_string_value(json_object_get(r, "way"));
 		if (!of || strcmp(of, way))
 			continue;
 		packets += json_integer_value(json_object_get(r, "packets"));
 		bytes += json_integer_value(json_object_get(r, "bytes"));
-		addresses += json_integer_value(json_object_get(r, "addresses4")) + json_integer_value(json_object_get(r, "addresses6"));
+		addresses += json_integer_value(json_object_get(r, "addresses4")) +
+		             json_integer_value(json_object_get(r, "addresses6"));
 	}
-	add_check(checks, "traffic", true, control_textf("%lld packets of %lld bytes were sent this way by its rules, whose sets hold %lld addresses now",
-		(long long)packets, (long long)bytes, (long long)addresses));
+	add_check(checks, "traffic", true,
+	        control_textf("%lld packets of %lld bytes were sent this way by its rules, whose sets hold %lld addresses now",
+	                (long long)packets, (long long)bytes, (long long)addresses));
 }
 
 int verb_test_way(const struct control_env *env, const json_t *request, json_t **ret)
@@ -245,7 +285,9 @@ int verb_test_way(const struct control_env *env, const json_t *request, json_t *
 		return NW_EMALFORMED;
 	json_t *kernel = control_ask(env, STEER_Q_STATE, NULL);
 	if (!kernel)
-		return control_fail(ret, -EIO, "the enforcer does not answer, so nothing can be said about the kernel. Mend: look at the log of namewayd");
+		return control_fail(ret, -EIO,
+		        "the enforcer does not answer, so nothing can be said about the kernel. Mend: look at the log of "
+		        "namewayd");
 	const json_t *way = find_named(json_object_get(kernel, "ways"), "name", name);
 	if (!way) {
 		json_decref(kernel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* `status` and the cache's verbs. The rate of queries comes from two readings of the counters: the one of an earlier call when it is fresh, else one
- * taken a moment ago. The control thread. */
+/* `status` and the cache's verbs. The rate of queries comes from two readings of the counters: the one of an earlier call when
+ * it is fresh, else one taken a moment ago. The control thread. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +12,9 @@
 
 enum { RATE_MIN_MS = 500, RATE_MAX_MS = 10000, RATE_WAIT_MS = 250, ALARMS_TOLD = 2 * ALARMS_MAX, LISTS_JSON_MAX = 64 << 20 };
 
-struct reading { uint64_t started_ms, at_ms, queries; };
+struct reading {
+	uint64_t started_ms, at_ms, queries;
+};
 static struct reading history; /* of one server, told by its start */
 
 static uint64_t sum(const struct control_env *env, enum worker_counter c)
@@ -31,7 +33,8 @@ static struct reading read_now(const struct control_env *env)
 static json_t *rate(const struct control_env *env)
 {
 	struct reading before = history, now = read_now(env);
-	if (before.started_ms != env->started_ms || now.at_ms - before.at_ms < RATE_MIN_MS || now.at_ms - before.at_ms > RATE_MAX_MS) {
+	if (before.started_ms != env->started_ms || now.at_ms - before.at_ms < RATE_MIN_MS ||
+	        now.at_ms - before.at_ms > RATE_MAX_MS) {
 		before = now;
 		rcu_offline();
 		usleep(RATE_WAIT_MS * 1000);
@@ -40,7 +43,8 @@ static json_t *rate(const struct control_env *env)
 	}
 	history = now;
 	uint64_t ms = now.at_ms - before.at_ms;
-	return json_pack("{s:f, s:I}", "per_s", ms ? (double)(now.queries - before.queries) * 1000 / (double)ms : 0.0, "over_ms", (json_int_t)ms);
+	return json_pack("{s:f, s:I}", "per_s", ms ? (double)(now.queries - before.queries) * 1000 / (double)ms : 0.0, "over_ms",
+	        (json_int_t)ms);
 }
 
 static json_t *counters(const struct control_env *env)
@@ -56,18 +60,21 @@ static json_t *cache_json(const struct control_env *env)
 	struct cache_stat s;
 	cache_stat(env->cache, &s);
 	uint64_t asked = s.hits + s.misses;
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "entries", (json_int_t)s.entries, "bytes", (json_int_t)s.bytes, "bytes_max",
-		(json_int_t)s.bytes_max, "hits", (json_int_t)s.hits, "misses", (json_int_t)s.misses, "puts", (json_int_t)s.puts, "evictions", (json_int_t)s.evictions,
-		"too_big", (json_int_t)s.too_big, "no_room", (json_int_t)s.no_room, "hit_share", asked ? (double)s.hits / (double)asked : 0.0);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "entries", (json_int_t)s.entries, "bytes",
+	        (json_int_t)s.bytes, "bytes_max", (json_int_t)s.bytes_max, "hits", (json_int_t)s.hits, "misses",
+	        (json_int_t)s.misses, "puts", (json_int_t)s.puts, "evictions", (json_int_t)s.evictions, "too_big",
+	        (json_int_t)s.too_big, "no_room", (json_int_t)s.no_room, "hit_share",
+	        asked ? (double)s.hits / (double)asked : 0.0);
 }
 
 /* The short form of what `list` says. */
 static json_t *short_list(const json_t *l)
 {
 	const json_t *text = json_object_get(l, "text");
-	json_t *j = json_pack("{s:O, s:O, s:O, s:O, s:I}", "name", json_object_get(l, "name"), "loaded", json_object_get(l, "loaded"), "names",
-		json_object_get(l, "names"), "prefix_ranges", json_object_get(l, "prefix_ranges"), "edits",
-		(json_int_t)(json_array_size(json_object_get(l, "added")) + json_array_size(json_object_get(l, "removed"))));
+	json_t *j = json_pack("{s:O, s:O, s:O, s:O, s:I}", "name", json_object_get(l, "name"), "loaded",
+	        json_object_get(l, "loaded"), "names", json_object_get(l, "names"), "prefix_ranges",
+	        json_object_get(l, "prefix_ranges"), "edits",
+	        (json_int_t)(json_array_size(json_object_get(l, "added")) + json_array_size(json_object_get(l, "removed"))));
 	if (text)
 		json_object_set(j, "age_s", json_object_get(text, "age_s"));
 	if (text)
@@ -85,8 +92,7 @@ static json_t *short_lists(const struct control_env *env)
 	size_t i;
 	if (lists_print_json(env->lists, -1, &b) == 0)
 		all = json_loadb(b.bytes, b.len, 0, NULL);
-	json_array_foreach(json_object_get(all, "lists"), i, one)
-		json_array_append_new(ret, short_list(one));
+	json_array_foreach(json_object_get(all, "lists"), i, one) json_array_append_new(ret, short_list(one));
 	json_decref(all);
 	buf_free(&b);
 	return ret;
@@ -98,14 +104,16 @@ static json_t *upstream_json(const struct upstream_stat *u)
 {
 	char text[ADDR_TEXT_MAX];
 	return json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "group", control_text(u->group), "server",
-		control_textf("%s@%u", addr_print(text, &u->server.addr), u->server.port), "healthy", u->is_healthy, "srtt_us", (json_int_t)u->srtt_us, "sent",
-		(json_int_t)u->sent, "answered", (json_int_t)u->answered, "timeouts", (json_int_t)u->timeouts, "errors", (json_int_t)u->errors);
+	        control_textf("%s@%u", addr_print(text, &u->server.addr), u->server.port), "healthy", u->is_healthy, "srtt_us",
+	        (json_int_t)u->srtt_us, "sent", (json_int_t)u->sent, "answered", (json_int_t)u->answered, "timeouts",
+	        (json_int_t)u->timeouts, "errors", (json_int_t)u->errors);
 }
 
 static void upstream_merge(struct upstream_stat *all, unsigned *count, unsigned max, const struct upstream_stat *one)
 {
 	unsigned i = 0;
-	while (i < *count && (strcmp(all[i].group, one->group) || !addr_equal(&all[i].server.addr, &one->server.addr) || all[i].server.port != one->server.port))
+	while (i < *count && (strcmp(all[i].group, one->group) || !addr_equal(&all[i].server.addr, &one->server.addr) ||
+	                             all[i].server.port != one->server.port))
 		i++;
 	if (i == max)
 		return;
@@ -146,8 +154,11 @@ static json_t *steering(const struct control_env *env, const json_t *kernel)
 {
 	uint32_t state = env->steer ? atomic_load(&env->steer->state) : STEER_DOWN;
 	uint64_t beat = env->steer ? atomic_load(&env->steer->heartbeat_ms) : 0, now = clock_ms();
-	json_t *j = json_pack("{s:s, s:I, s:b}", "state", state == STEER_READY ? "ready" : state == STEER_REBUILDING ? "rebuilding" : "down", "heartbeat_age_ms",
-		(json_int_t)(beat && now > beat ? now - beat : 0), "answers", kernel != NULL);
+	json_t *j = json_pack("{s:s, s:I, s:b}", "state",
+	        state == STEER_READY        ? "ready"
+	        : state == STEER_REBUILDING ? "rebuilding"
+	                                    : "down",
+	        "heartbeat_age_ms", (json_int_t)(beat && now > beat ? now - beat : 0), "answers", kernel != NULL);
 	if (json_object_get(kernel, "table"))
 		json_object_set(j, "table", json_object_get(kernel, "table"));
 	return j;
@@ -157,7 +168,8 @@ static void add_alarms(json_t *all, const char *from, json_t *more)
 {
 	size_t i;
 	json_t *one;
-	json_array_foreach(more, i, one) {
+	json_array_foreach(more, i, one)
+	{
 		if (json_array_size(all) == ALARMS_TOLD)
 			return;
 		json_object_set_new(one, "from", json_string(from));
@@ -172,8 +184,10 @@ static json_t *alarms(const struct control_env *env, const json_t *kernel)
 	add_alarms(all, "enforcer", json_object_get(kernel, "alarms"));
 	json_decref(own);
 	if (!kernel)
-		json_array_append_new(all, json_pack("{s:s, s:s, s:I, s:s}", "from", "server", "key", "enforcer", "since", (json_int_t)clock_wall_s(), "text",
-			"the enforcer does not answer: new steered addresses are answered SERVFAIL. Mend: look at the log of namewayd; it is restarted by itself"));
+		json_array_append_new(all, json_pack("{s:s, s:s, s:I, s:s}", "from", "server", "key", "enforcer", "since",
+		                                   (json_int_t)clock_wall_s(), "text",
+		                                   "the enforcer does not answer: new steered addresses are answered SERVFAIL. "
+		                                   "Mend: look at the log of namewayd; it is restarted by itself"));
 	return all;
 }
 
@@ -181,14 +195,16 @@ static json_t *ways(const struct control_env *env, const struct snapshot *s, con
 {
 	json_t *ret = json_array();
 	for (unsigned i = 0; i < s->config->way_count; i++) {
-		json_t *j = json_pack("{s:o, s:o}", "name", control_text(s->config->ways[i].name), "now", way_state_text(env, s, (int)i));
+		json_t *j = json_pack(
+		        "{s:o, s:o}", "name", control_text(s->config->ways[i].name), "now", way_state_text(env, s, (int)i));
 		size_t k;
 		json_t *one;
-		json_array_foreach(json_object_get(kernel, "ways"), k, one)
-			if (json_equal(json_object_get(one, "name"), json_object_get(j, "name"))) {
-				json_object_set(j, "state", json_object_get(one, "state"));
-				json_object_set(j, "reason", json_object_get(one, "reason"));
-			}
+		json_array_foreach(json_object_get(kernel, "ways"), k,
+		        one) if (json_equal(json_object_get(one, "name"), json_object_get(j, "name")))
+		{
+			json_object_set(j, "state", json_object_get(one, "state"));
+			json_object_set(j, "reason", json_object_get(one, "reason"));
+		}
 		json_array_append_new(ret, j);
 	}
 	return ret;

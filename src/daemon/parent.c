@@ -183,7 +183,7 @@ void parent_reload(struct parent *p, int client_fd)
 	if (config_bundle_read(&t->bundle, p->config_path, &t->report) < 0 || config_parse(&t->config, t->bundle.bytes, t->bundle.len, &t->report) < 0) {
 		buf_free(&t->bundle);
 		tell_server(p, IPC_ALARM, 0, "config", "the configuration file is broken: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`", -1);
-		log_error("reload: %s", t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
+		log_lines(LOG_L_ERROR, "reload: ", t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
 		txn_end(p, false, t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
 		return;
 	}
@@ -377,12 +377,11 @@ static int read_first_config(struct parent *p)
 	struct report r;
 	report_init(&r);
 	if (config_bundle_read(&p->bundle, p->config_path, &r) == 0 && config_parse(&p->config, p->bundle.bytes, p->bundle.len, &r) == 0) {
-		if (r.text.len)
-			log_info("%s", r.text.bytes);
+		log_lines(LOG_L_INFO, "", r.text.bytes);
 		report_free(&r);
 		return 0;
 	}
-	log_error("%s", r.text.len ? r.text.bytes : "the configuration cannot be read");
+	log_lines(LOG_L_ERROR, "", r.text.len ? r.text.bytes : "the configuration cannot be read");
 	/* The broken file may still say where `state` is; else the usual place is tried. */
 	struct report quiet;
 	report_init(&quiet);

@@ -116,7 +116,7 @@ static void run_control(struct server *s, struct job *j)
 	struct control_job *c = (struct control_job *)j;
 	struct control_env env = { .ctx = s, .lists = s->lists, .cache = s->cache, .holds = s->holds, .alarms = s->alarms, .steer = s->shared, .workers = s->workers,
 		.worker_count = s->worker_count, .started_ms = s->started_ms, .snapshot_take = snapshot_take, .snapshot_give = snapshot_give, .ask_enforcer = ask_enforcer,
-		.on_compiler = on_compiler, .list_reload = list_reload, .links = links_of };
+		.name_seed = s->worker_shared.name_seed, .on_compiler = on_compiler, .list_reload = list_reload, .links = links_of };
 	void *text = NULL;
 	size_t len;
 	json_t *request = NULL, *result = NULL;

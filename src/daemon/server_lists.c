@@ -301,8 +301,9 @@ static void run_offer(struct server *s, struct job *j)
 		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s) == 0)
 			sets_send_prefixes(s, s->now, -1);
 	}
-	if (o->report.text.len)
-		log_msg(o->result < 0 ? LOG_L_WARN : LOG_L_INFO, "list `%s`: %s", o->name, o->report.text.bytes);
+	char prefix[96];
+	snprintf(prefix, sizeof prefix, "list `%s`: ", o->name);
+	log_lines(o->result < 0 ? LOG_L_WARN : LOG_L_INFO, prefix, o->report.text.bytes);
 	if (o->reason == LIST_ASKED || o->reason == LIST_ASKED_ACCEPT)
 		tell_asker(s, o);
 	report_free(&o->report);

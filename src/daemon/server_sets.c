@@ -120,8 +120,10 @@ static uint32_t answer_need(const struct cache_answer *a, uint32_t now_s, uint32
 		if (ttl > most)
 			most = ttl;
 	}
-	uint32_t age = now_s - a->stored_s;
+	uint32_t age = now_s > a->stored_s ? now_s - a->stored_s : 0; /* others keep answers while this one walks */
 	most = most > age ? most - age : 0;
+	if (most > CACHE_TTL_MAX_S)
+		most = CACHE_TTL_MAX_S; /* as given out: dns/answer.c */
 	return most < element_min_s ? element_min_s : most;
 }
 

@@ -67,22 +67,22 @@ void answer_none(struct worker *w, const struct ask *a)
 
 void answer_kept(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, bool strips6)
 {
-	struct wire_patch p = { .age_s = age_s, .ttl_floor_s = 0, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
+	struct wire_patch p = { .age_s = age_s, .ttl_floor_s = 0, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
 	size_t max = a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX;
 	p.limit = a->is_tcp ? WIRE_TCP_MAX : max;
 	if (strips6) {
 		/* Stripping moves what stands behind a hint, so TTL offsets are found again in the new message. */
 		bool changed;
-		int n = wire_strip_hints(w->merged, sizeof w->merged, msg, len, AF_INET6, &changed);
-		if (n < 0 || (changed && wire_answer_walk(&w->walk, w->merged, (size_t)n) < 0)) {
+		int n = wire_strip_hints(w->stripped, sizeof w->stripped, msg, len, AF_INET6, &changed);
+		if (n < 0 || (changed && wire_answer_walk(&w->stripped_walk, w->stripped, (size_t)n) < 0)) {
 			answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "hints could not be taken out");
 			return;
 		}
 		if (changed) {
-			msg = w->merged;
+			msg = w->stripped;
 			len = (size_t)n;
-			ttl_offset = w->walk.ttl_offset;
-			ttl_count = w->walk.ttl_count;
+			ttl_offset = w->stripped_walk.ttl_offset;
+			ttl_count = w->stripped_walk.ttl_count;
 		}
 	}
 	uint8_t *out = out_buffer(w, a);

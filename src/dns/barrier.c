@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "base/err.h"
+#include "base/hash.h"
 #include "dns/query.h"
 
 static void fail_batch(struct worker *w, struct batch *b);
@@ -93,29 +94,60 @@ void barrier_flush(void *worker)
 		fail_batch(w, b);
 }
 
+static bool is_ack_of(const struct batch *b, const struct steer_ack *ack, size_t len)
+{
+	return b->is_used && b->seq == ack->seq && ack->count == b->count && len == offsetof(struct steer_ack, status) + b->count;
+}
+
 static void on_ack(uv_poll_t *p, int status, int events)
 {
 	(void)status;
 	(void)events;
 	struct worker *w = p->data;
 	struct steer_ack ack;
+	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	for (int i = 0; i < WORKER_BATCHES; i++) {
 		ssize_t n = recv(w->steer_fd, &ack, sizeof ack, MSG_DONTWAIT);
 		if (n < 0)
 			return;
 		struct batch *b = &w->batch[ack.seq % WORKER_BATCHES];
-		if ((size_t)n < offsetof(struct steer_ack, status) || ack.type != STEER_ACK || !b->is_used || b->seq != ack.seq || b == w->gathering || ack.count != b->count)
+		if ((size_t)n < offsetof(struct steer_ack, status) || ack.type != STEER_ACK || b == w->gathering || !is_ack_of(b, &ack, (size_t)n))
 			continue;
+		if (w->now_s - b->made_s >= BATCH_LOST_S) {
+			fail_batch(w, b); /* its holds may soon be others' */
+			continue;
+		}
 		b->is_used = false;
 		for (unsigned k = 0; k < b->count; k++)
 			resolve_element(w, &b->from[k], ack.status[k]);
 	}
 }
 
+/* The channel outlives a server: what an earlier one was sent is thrown away, and numbers begin where its own did not. */
+static void forget_earlier(struct worker *w)
+{
+	struct steer_ack ack;
+	while (recv(w->steer_fd, &ack, sizeof ack, MSG_DONTWAIT) > 0)
+		;
+	w->next_seq = (uint32_t)hash_seed();
+}
+
+void barrier_close(struct worker *w)
+{
+	w->gathering = NULL;
+	for (unsigned i = 0; i < WORKER_BATCHES; i++)
+		if (w->batch[i].is_used)
+			fail_batch(w, &w->batch[i]);
+	if (w->steer_poll.data)
+		uv_close((uv_handle_t *)&w->steer_poll, NULL);
+}
+
 int barrier_open(struct worker *w)
 {
-	w->steer_poll.data = w;
+	forget_earlier(w);
 	int r = uv_poll_init(loop_uv(w->loop), &w->steer_poll, w->steer_fd);
+	if (r == 0)
+		w->steer_poll.data = w;
 	if (r == 0)
 		r = uv_poll_start(&w->steer_poll, UV_READABLE, on_ack);
 	if (r == 0)

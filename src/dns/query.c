@@ -26,7 +26,7 @@ static void identify(struct worker *w, struct ask *a, const struct links *l)
 {
 	struct client *c = &a->client;
 	snprintf(c->ifname, sizeof c->ifname, "%s", link_name(l, c->ifindex));
-	c->is_local = addr_is_loopback(&c->addr);
+	c->is_local = addr_is_loopback(&c->addr) || !strcmp(c->ifname, "lo");
 	policy_classify(w->snap->policy, c, &a->groups);
 }
 
@@ -42,7 +42,8 @@ static uint32_t largest_ttl(const struct view *v)
 		if (ttl > most)
 			most = ttl;
 	}
-	return most > v->age_s ? most - v->age_s : 0;
+	most = most > v->age_s ? most - v->age_s : 0;
+	return most < ANSWER_TTL_MAX_S ? most : ANSWER_TTL_MAX_S;
 }
 
 /* Addresses that are answered as they are, whatever the rule. The enforcer refuses them as well; not asking spares the round trip. */
@@ -75,7 +76,10 @@ static bool steer_addresses(struct worker *w, const struct ask *a, struct query 
 	uint32_t need_s = largest_ttl(v);
 	if (need_s < c->server.element_min_s)
 		need_s = c->server.element_min_s;
-	bool is_parked = false;
+	bool is_parked = false, has_only_hints = strips6 && (a->q.qtype == RR_HTTPS || a->q.qtype == RR_SVCB);
+	/* One more is pending until all are gathered: a full batch that cannot be sent fails inside barrier_add. */
+	if (q)
+		q->pending = 1;
 	for (unsigned h = 0; h < s->count; h++) {
 		if (s->hits[h].name >= v->chain_len)
 			continue;
@@ -84,12 +88,15 @@ static bool steer_addresses(struct worker *w, const struct ask *a, struct query 
 		uint64_t hash = name_whole_hash(n, w->shared->name_seed);
 		for (unsigned i = 0; i < v->addr_count; i++) {
 			const struct addr *to = &v->addrs[i];
-			if (is_never_steered(c, rule, to) || (strips6 && to->family == AF_INET6) || barrier_covers(w, rule->id, to, n, hash, need_s))
+			if (is_never_steered(c, rule, to) || (has_only_hints && to->family == AF_INET6) || barrier_covers(w, rule->id, to, n, hash, need_s))
 				continue;
-			if (!q && !(q = query_new(w, a))) {
-				count(w, C_FULL);
-				answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "too many queries in flight");
-				return true;
+			if (!q) {
+				if (!(q = query_new(w, a))) {
+					count(w, C_FULL);
+					answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "too many queries in flight");
+					return true;
+				}
+				q->pending = 1;
 			}
 			if (barrier_add(w, q, rule->id, to, n, hash, need_s) < 0)
 				q->has_failed = true;
@@ -102,11 +109,12 @@ static bool steer_addresses(struct worker *w, const struct ask *a, struct query 
 	q->stage = STAGE_BARRIER;
 	q->strips6 = strips6;
 	keep_answer(q, v);
-	if (!q->pending) {
+	if (--q->pending == 0) {
 		query_barrier_done(w, q);
 		return true;
 	}
 	bool is_ready = atomic_load(&w->shared->steer->state) == STEER_READY;
+	q->had_second_wait = !is_ready;
 	deadline_add(w->loop, is_ready ? &w->late : &w->late_rebuild, &q->deadline);
 	return true;
 }
@@ -130,6 +138,12 @@ void query_late(struct deadline *d)
 {
 	struct query *q = (struct query *)((char *)d - offsetof(struct query, deadline));
 	struct worker *w = q->w;
+	/* The table was lost after this one had begun to wait. */
+	if (!q->had_second_wait && atomic_load(&w->shared->steer->state) == STEER_REBUILDING) {
+		q->had_second_wait = true;
+		deadline_add(w->loop, &w->late_rest, &q->deadline);
+		return;
+	}
 	count(w, C_BARRIER_LATE);
 	answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_OTHER, "the kernel did not take the addresses in time");
 	query_free(q);
@@ -204,6 +218,12 @@ static void judge_view(struct worker *w, const struct ask *a, struct query *q, c
 		count_rule(&w->steer_hits[s.rule]);
 	if (refuse_way(w, a, &s))
 		goto done;
+	/* The client would connect to the other host's addresses, which are asked for under a name that no rule may know: it is told to use the
+	 * addresses of the name itself. */
+	if (s.count && v->has_other_target) {
+		answer_nodata(w, a, EDE_FILTERED, "this record names another host; the addresses of the name itself are steered");
+		goto done;
+	}
 	bool strips6 = look_at_way(w, s.way).has_no6;
 	if (s.count && v->addr_count) {
 		count(w, C_STEERED);
@@ -219,7 +239,7 @@ done:
 static int view_cached(struct worker *w, const struct cache_answer *c, const struct name *qname, struct view *ret)
 {
 	*ret = (struct view){ .msg = c->msg, .len = c->msg_len, .ttl_offset = c->ttl_offset, .ttl_count = c->ttl_count, .addrs = c->addrs, .addr_count = c->addr_count,
-		.age_s = w->now_s - c->stored_s, .cached = c, .chain_len = c->chain_len };
+		.age_s = w->now_s > c->stored_s ? w->now_s - c->stored_s : 0, .cached = c, .chain_len = c->chain_len, .has_other_target = c->has_other_target };
 	ret->chain[0] = qname;
 	for (unsigned i = 1; i < c->chain_len; i++) {
 		if (name_from_wire(&w->chain_names[i], c->chain[i]->wire, c->chain[i]->len) < 0)
@@ -232,7 +252,7 @@ static int view_cached(struct worker *w, const struct cache_answer *c, const str
 static void view_walked(struct worker *w, const uint8_t *msg, const struct wire_answer *walk, struct view *ret)
 {
 	*ret = (struct view){ .msg = msg, .len = walk->authority_end, .ttl_offset = walk->ttl_offset, .ttl_count = walk->ttl_count, .addrs = walk->addrs, .addr_count = walk->addr_count,
-		.chain_len = walk->chain_len };
+		.chain_len = walk->chain_len, .has_other_target = walk->has_other_target };
 	for (unsigned i = 0; i < walk->chain_len; i++)
 		ret->chain[i] = &walk->chain[i];
 }
@@ -275,10 +295,21 @@ static void fail_upstream(struct worker *w, struct query *q, enum upstream_resul
 	query_free(q);
 }
 
+/* Where the configuration of now has the group that this query was asked of. */
+static bool find_group(const struct worker *w, struct query *q)
+{
+	for (unsigned i = 0; i < w->snap->config->upstream_count; i++)
+		if (w->snap->group_id[i] == q->group_id) {
+			q->group = (uint16_t)i;
+			return true;
+		}
+	return false;
+}
+
 /* The answer stops at a CNAME: what there is so far is kept, the target asked of the same group, both merged. */
 static bool chase(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
 {
-	if (q->chases == CHASES_MAX || walk->rcode != RCODE_NOERROR)
+	if (q->chases == CHASES_MAX || walk->rcode != RCODE_NOERROR || !find_group(w, q))
 		return false;
 	uint8_t *copy = malloc(walk->authority_end);
 	if (!copy)
@@ -305,10 +336,19 @@ static const struct wire_answer *merge_chased(struct worker *w, struct query *q,
 	return &w->walk;
 }
 
+/* The client may have been sorted into another group meanwhile. A number that stood for its MAC is read by the configuration it was written for only. */
+static void classify_again(struct worker *w, struct query *q)
+{
+	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp)
+		q->ask.client.mac_known = addr_is_loopback(&q->ask.client.addr);
+	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+}
+
 static void on_upstream(struct upstream_wait *wait, const struct upstream_answer *ans)
 {
 	struct query *q = (struct query *)((char *)wait - offsetof(struct query, wait));
 	struct worker *w = q->w;
+	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	if (ans->result != UPSTREAM_OK) {
 		fail_upstream(w, q, ans->result);
 		return;
@@ -325,14 +365,15 @@ static void on_upstream(struct upstream_wait *wait, const struct upstream_answer
 	}
 	if (walk->is_chain_open && chase(w, q, msg, walk))
 		return;
-	/* The client may have been sorted into another group meanwhile. */
-	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+	classify_again(w, q);
 	struct cache_key key = cache_key_of(w, &q->ask, q->group_id);
 	if (walk->rcode == RCODE_NOERROR || walk->rcode == RCODE_NXDOMAIN)
 		cache_put(w->shared->cache, &key, msg, walk->authority_end, walk, w->now_s);
+	/* What is judged and what is sent are one: the kept answer may be another worker's, newer than this. */
+	const struct cache_answer *kept = cache_find_quiet(w->shared->cache, &key, w->now_s);
 	struct view v;
-	view_walked(w, msg, walk, &v);
-	v.cached = cache_find_quiet(w->shared->cache, &key, w->now_s);
+	if (!kept || view_cached(w, kept, &q->ask.q.qname, &v) < 0)
+		view_walked(w, msg, walk, &v);
 	judge_view(w, &q->ask, q, &v);
 }
 

@@ -46,6 +46,7 @@ struct query *query_new(struct worker *w, const struct ask *a)
 	memset(q, 0, offsetof(struct query, ask));
 	q->serial = serial;
 	q->w = w;
+	q->config_serial = w->snap->serial;
 	q->ask = *a;
 	return q;
 }
@@ -123,6 +124,7 @@ int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned
 	struct worker *w = calloc(1, sizeof *w);
 	if (!w)
 		return -ENOMEM;
+	pthread_mutex_init(&w->start_lock, NULL);
 	w->shared = shared;
 	w->number = number;
 	w->steer_fd = steer_fd;
@@ -142,6 +144,7 @@ int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned
 	}
 	deadline_queue_init(w->loop, &w->late, BARRIER_MS, query_late);
 	deadline_queue_init(w->loop, &w->late_rebuild, BARRIER_REBUILD_MS, query_late);
+	deadline_queue_init(w->loop, &w->late_rest, BARRIER_REBUILD_MS - BARRIER_MS, query_late);
 	*ret = w;
 	return 0;
 }
@@ -158,8 +161,10 @@ static void *thread_main(void *arg)
 
 int worker_start(struct worker *w)
 {
+	pthread_mutex_lock(&w->start_lock);
 	int r = pthread_create(&w->thread, NULL, thread_main, w);
 	w->is_started = r == 0;
+	pthread_mutex_unlock(&w->start_lock);
 	return -r;
 }
 
@@ -184,10 +189,13 @@ static void run_task(void *ctx)
 /* Runs fn in the worker and waits for it; before the thread runs, directly. The caller must not be an online RCU reader while it waits. */
 static void run_in_worker(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
 {
-	if (!w->is_started) {
+	pthread_mutex_lock(&w->start_lock);
+	bool is_started = w->is_started;
+	if (!is_started)
 		fn(w, arg);
+	pthread_mutex_unlock(&w->start_lock);
+	if (!is_started)
 		return;
-	}
 	struct task t = { .w = w, .fn = fn, .arg = arg };
 	t.post = (struct loop_post){ .fn = run_task, .ctx = &t };
 	sem_init(&t.done, 0, 0);
@@ -204,7 +212,9 @@ static void do_switch(struct worker *w, void *arg)
 	w->snap = s;
 	if (!are_rules_new)
 		return;
-	resolver_configure(w->resolver, s->config);
+	/* Without memory for the new groups their numbers would mean other upstreams: better no server than answers from the wrong exit. */
+	if (resolver_configure(w->resolver, s->config) < 0)
+		abort();
 	for (unsigned i = 0; i < CONFIG_RULES_MAX; i++) {
 		atomic_store(&w->filter_hits[i], 0);
 		atomic_store(&w->steer_hits[i], 0);
@@ -270,6 +280,13 @@ static void do_upstreams(struct worker *w, void *arg)
 {
 	struct upstreams_task *t = arg;
 	t->count = resolver_stat(w->resolver, t->ret, t->max);
+	/* The resolver's own text goes with the next configuration; the snapshot's stays as long as the caller holds one. */
+	for (unsigned i = 0; i < t->count; i++)
+		for (unsigned k = 0; w->snap && k < w->snap->config->upstream_count; k++)
+			if (!strcmp(w->snap->config->upstreams[k].name, t->ret[i].group)) {
+				t->ret[i].group = w->snap->config->upstreams[k].name;
+				break;
+			}
 }
 
 unsigned worker_upstreams(struct worker *w, struct upstream_stat *ret, unsigned max)
@@ -306,7 +323,9 @@ void worker_stop(struct worker *w)
 	}
 	loop_stop(w->loop);
 	pthread_join(w->thread, NULL);
+	pthread_mutex_lock(&w->start_lock);
 	w->is_started = false;
+	pthread_mutex_unlock(&w->start_lock);
 }
 
 void worker_free(struct worker *w)
@@ -314,6 +333,7 @@ void worker_free(struct worker *w)
 	if (!w)
 		return;
 	resolver_free(w->resolver);
+	barrier_close(w);
 	tcp_server_free(w->tcp);
 	udp_server_free(w->udp);
 	loop_free(w->loop);
@@ -324,6 +344,7 @@ void worker_free(struct worker *w)
 		}
 		free(w->chunk[i]);
 	}
+	pthread_mutex_destroy(&w->start_lock);
 	free(w);
 }
 

@@ -30,8 +30,11 @@ struct view {
 	const struct addr *addrs;
 	uint32_t age_s;
 	const struct cache_answer *cached; /* NULL: not kept */
+	bool has_other_target;             /* as in struct wire_answer */
 };
 
+/* No client may hold an address longer than the kernel: TTLs given out are cut to this, and elements live a quarter longer. */
+enum { ANSWER_TTL_MAX_S = CACHE_TTL_MAX_S };
 enum { BATCH_LOST_S = 3 /* an acknowledgement that has not come by then never will: the enforcer was restarted */ };
 enum query_stage { STAGE_UPSTREAM, STAGE_CHASE, STAGE_BARRIER };
 struct query {
@@ -44,7 +47,8 @@ struct query {
 	uint16_t group, group_id;
 	uint8_t chases;
 	unsigned pending;              /* elements not yet acknowledged */
-	bool has_failed, is_full, strips6;
+	bool has_failed, is_full, strips6, had_second_wait;
+	uint32_t config_serial;        /* of the configuration it was asked under */
 	const struct cache_answer *held;
 	uint8_t *copy;                 /* the answer when the cache does not keep it, or a chain being chased */
 	size_t copy_len;
@@ -65,6 +69,7 @@ struct worker {
 	struct tcp_server *tcp;
 	struct resolver *resolver;
 	pthread_t thread;
+	pthread_mutex_t start_lock;    /* before the thread runs, main and compiler thread work on its data themselves, one at a time */
 	bool is_started;
 	uv_poll_t steer_poll;
 	const struct snapshot *snap;
@@ -73,7 +78,7 @@ struct worker {
 	struct query *free_queries;
 	unsigned queries, query_chunks;
 	struct query *chunk[WORKER_QUERIES_MAX / 256];
-	struct deadline_queue late, late_rebuild;
+	struct deadline_queue late, late_rebuild, late_rest;
 
 	struct steer_add out;          /* being gathered in this turn */
 	struct batch *gathering;
@@ -83,8 +88,9 @@ struct worker {
 	struct name chain_names[ANSWER_CHAIN_MAX];
 	struct judged_name judged[ANSWER_CHAIN_MAX];
 	uint64_t hashes[NAME_LABELS_MAX + 1];
-	uint8_t scratch[WIRE_TCP_MAX + 1024], merged[WIRE_TCP_MAX];
-	struct wire_answer walk;
+	/* What is being judged may stand in `merged` and `walk` while another query's answer leaves, so stripping has its own. */
+	uint8_t scratch[WIRE_TCP_MAX + 1024], merged[WIRE_TCP_MAX], stripped[WIRE_TCP_MAX];
+	struct wire_answer walk, stripped_walk;
 
 	struct socket_key { uint32_t key, index; bool is_tcp, is_used; } sockets[256];
 	_Atomic uint64_t counters[C_COUNT];
@@ -114,6 +120,7 @@ void answer_none(struct worker *w, const struct ask *a);
 
 /* barrier.c */
 int barrier_open(struct worker *w);
+void barrier_close(struct worker *w); /* answers what is parked with SERVFAIL; the thread has ended */
 /* Whether the kernel is known to hold `addr` for this rule and name until need_s from now. */
 bool barrier_covers(struct worker *w, uint32_t rule_id, const struct addr *a, const struct name *n, uint64_t name_hash, uint32_t need_s);
 int barrier_add(struct worker *w, struct query *q, uint32_t rule_id, const struct addr *a, const struct name *n, uint64_t name_hash, uint32_t need_s); /* 0, NW_EFULL */

@@ -7,7 +7,8 @@
 #include "base/addr.h"
 
 enum { ELEMENTS_MAX = 4 << 20 };
-struct element { uint32_t rule_id; /* 0: empty place */ struct addr addr; uint64_t expires_ms; uint64_t stamp; /* last ADD that touched it */ };
+struct element { uint32_t rule_id; /* 0: empty place */ struct addr addr; uint64_t expires_ms; uint64_t stamp; /* last ADD that touched it */
+	uint32_t put_turn, put_at; /* where it is queued for the kernel */ };
 struct elements { struct element *v; uint32_t cap, count; uint64_t seed; };
 
 int elements_init(struct elements *t);

@@ -127,6 +127,19 @@ void enforcer_publish_ways(struct enforcer *e)
 	atomic_store(&e->shared->cfg[slot].serial, e->now.serial);
 }
 
+/* A way that is down though nobody asked for it is an alarm. */
+static void alarm_ways(struct enforcer *e)
+{
+	for (unsigned i = 0; i < e->now.config->way_count; i++) {
+		char key[64];
+		snprintf(key, sizeof key, "way %.40s", e->now.config->ways[i].name);
+		if (ways_state(e->ways, i) == WAY_UP || ways_state(e->ways, i) == WAY_DOWN_ADMIN)
+			alarm_clear(e->alarms, key);
+		else
+			alarm_set(e->alarms, key, "way `%s` is down: %s", e->now.config->ways[i].name, ways_reason(e->ways, i));
+	}
+}
+
 /* --- the parent's messages --- */
 
 static void note_text(void *ctx, const char *text)
@@ -340,6 +353,7 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 	if (c->server.table_protect && !nft_is_protected(e->nft))
 		log_warn("this kernel cannot protect our table (flags owner, persist: Linux 6.9): it is watched and rebuilt instead");
 	enforcer_publish_ways(e);
+	alarm_ways(e);
 	atomic_store(&e->shared->state, STEER_READY);
 	e->is_foreign_due = true;
 	return 0;
@@ -449,14 +463,7 @@ static void turn_ways(struct enforcer *e)
 	}
 	if (changed & WAYS_CH_OUTSIDE)
 		apply_table(e, e->now.config, false, false);
-	for (unsigned i = 0; i < e->now.config->way_count; i++) {
-		char key[64];
-		snprintf(key, sizeof key, "way %.40s", e->now.config->ways[i].name);
-		if (ways_state(e->ways, i) == WAY_UP || ways_state(e->ways, i) == WAY_DOWN_ADMIN)
-			alarm_clear(e->alarms, key);
-		else
-			alarm_set(e->alarms, key, "way `%s` is down: %s", e->now.config->ways[i].name, ways_reason(e->ways, i));
-	}
+	alarm_ways(e);
 }
 
 static int wait_for_work(struct enforcer *e)

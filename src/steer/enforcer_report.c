@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What stands, as JSON for the control verbs: ways, rules with counters and fill, the table, alarms; and one address's place in it all. Fill comes from
- * the mirror, counters, rules and routes are read from the kernel. Rare, and run between two turns of the enforcer's loop. */
+/* What stands, as JSON for the control verbs: ways, rules with counters and fill, the table, alarms; and one address's place in
+ * it all. Fill comes from the mirror, counters, rules and routes are read from the kernel. Rare, and run between two turns of
+ * the enforcer's loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +33,18 @@ static json_t *rule_id(uint32_t id)
 
 static const char *state_text(enum way_state s)
 {
-	static const char *const texts[] = {[WAY_UP] = "up", [WAY_DOWN_ADMIN] = "down-admin", [WAY_DOWN_LINK] = "down-link", [WAY_DOWN_CHECK] = "down-check",
-		[WAY_DOWN_ROUTE] = "down-route"};
+	static const char *const texts[] = {[WAY_UP] = "up",
+	        [WAY_DOWN_ADMIN] = "down-admin",
+	        [WAY_DOWN_LINK] = "down-link",
+	        [WAY_DOWN_CHECK] = "down-check",
+	        [WAY_DOWN_ROUTE] = "down-route"};
 	return texts[s];
 }
 
 static json_t *set_json(const struct cfg_set *s, const struct nft_foreign *f)
 {
-	return json_pack("{s:o, s:o, s:o, s:b}", "family", text_json(s->family), "table", text_json(s->table), "set", text_json(s->set), "exists", f->exists);
+	return json_pack("{s:o, s:o, s:o, s:b}", "family", text_json(s->family), "table", text_json(s->table), "set",
+	        text_json(s->set), "exists", f->exists);
 }
 
 static json_t *sets_json(const struct policy_config *pc, unsigned way)
@@ -61,13 +66,17 @@ static json_t *way_json(const struct enforcer *e, unsigned way, uint64_t no6)
 	char mark[16];
 	snprintf(mark, sizeof(mark), "%#x", w->mark);
 	json_t *j = json_pack("{s:o, s:o, s:s, s:o, s:s, s:o, s:b, s:b, s:o, s:o}", "name", text_json(w->name), "interface",
-		w->interface[0] ? text_json(w->interface) : json_null(), "mark", mark, "table", w->table_id ? json_integer(w->table_id) : json_null(), "state",
-		state_text(ways_state(e->ways, way)), "reason", text_json(ways_reason(e->ways, way)), "kill_switch", w->kill_switch, "ipv6", !(no6 >> way & 1),
-		"fallback", !w->kill_switch && w->fallback >= 0 ? text_json(c->ways[w->fallback].name) : json_null(), "sets", sets_json(&e->now, way));
+	        w->interface[0] ? text_json(w->interface) : json_null(), "mark", mark, "table",
+	        w->table_id ? json_integer(w->table_id) : json_null(), "state", state_text(ways_state(e->ways, way)), "reason",
+	        text_json(ways_reason(e->ways, way)), "kill_switch", w->kill_switch, "ipv6", !(no6 >> way & 1), "fallback",
+	        !w->kill_switch && w->fallback >= 0 ? text_json(c->ways[w->fallback].name) : json_null(), "sets",
+	        sets_json(&e->now, way));
 	return j;
 }
 
-struct verdicts { json_t *ways, *closed; };
+struct verdicts {
+	json_t *ways, *closed;
+};
 
 static void note_missing(void *ctx, int way, const char *text)
 {
@@ -91,13 +100,22 @@ static json_t *ways_json(struct enforcer *e, json_t *closed)
 		return v.ways;
 	for (size_t i = 0; i < json_array_size(v.ways); i++)
 		json_object_del(json_array_get(v.ways, i), "missing");
+	json_array_clear(closed);
+	json_array_append_new(closed, json_string("the kernel's rules and routes could not be read"));
 	return v.ways;
 }
 
 /* --- rules --- */
 
-struct fill { uint32_t id; unsigned v4, v6, ranges; };
-struct filling { const struct enforcer *e; struct fill *v; unsigned count; };
+struct fill {
+	uint32_t id;
+	unsigned v4, v6, ranges;
+};
+struct filling {
+	const struct enforcer *e;
+	struct fill *v;
+	unsigned count;
+};
 
 static int compare_fill(const void *a, const void *b)
 {
@@ -125,9 +143,10 @@ static bool count_element(void *ctx, struct element *el)
 static json_t *rule_json(const struct config *c, unsigned rule, const struct nft_counter *n, const struct fill *f)
 {
 	const struct cfg_steer *s = &c->steers[rule];
-	return json_pack("{s:o, s:o, s:o, s:b, s:I, s:I, s:i, s:i, s:i, s:i}", "name", text_json(s->name), "id", rule_id(s->id), "way",
-		s->way >= 0 ? text_json(c->ways[s->way].name) : json_null(), "enabled", s->enabled, "packets", (json_int_t)n->packets, "bytes", (json_int_t)n->bytes,
-		"addresses4", (int)f->v4, "addresses6", (int)f->v6, "ranges", (int)f->ranges, "capacity", (int)NFT_SET_SIZE);
+	return json_pack("{s:o, s:o, s:o, s:b, s:I, s:I, s:i, s:i, s:i, s:i}", "name", text_json(s->name), "id", rule_id(s->id),
+	        "way", s->way >= 0 ? text_json(c->ways[s->way].name) : json_null(), "enabled", s->enabled, "packets",
+	        (json_int_t)n->packets, "bytes", (json_int_t)n->bytes, "addresses4", (int)f->v4, "addresses6", (int)f->v6,
+	        "ranges", (int)f->ranges, "capacity", (int)NFT_SET_SIZE);
 }
 
 static json_t *rules_json(struct enforcer *e)
@@ -160,11 +179,16 @@ static json_t *rules_json(struct enforcer *e)
 
 static json_t *table_json(struct enforcer *e, json_t *closed)
 {
-	static const char *const owners[] = {[NFT_ABSENT] = "absent", [NFT_OURS] = "nameway", [NFT_ADOPTABLE] = "nobody", [NFT_FOREIGN_OWNER] = "another process"};
+	static const char *const owners[] = {[NFT_ABSENT] = "absent",
+	        [NFT_OURS] = "nameway",
+	        [NFT_ADOPTABLE] = "nobody",
+	        [NFT_FOREIGN_OWNER] = "another process"};
 	enum nft_presence p = NFT_ABSENT;
 	int r = e->nft ? nft_presence(e->nft, &p) : -1;
-	return json_pack("{s:b, s:b, s:I, s:s, s:O}", "stands", r == 0 && p != NFT_ABSENT && p != NFT_FOREIGN_OWNER && e->is_committed && !e->is_rebuild_due, "protected",
-		e->nft && nft_is_protected(e->nft), "rebuilds", (json_int_t)e->counters_rebuilds, "owner", r == 0 ? owners[p] : "not known", "missing", closed);
+	return json_pack("{s:b, s:b, s:I, s:s, s:O}", "stands",
+	        r == 0 && p != NFT_ABSENT && p != NFT_FOREIGN_OWNER && e->is_committed && !e->is_rebuild_due, "protected",
+	        e->nft && nft_is_protected(e->nft), "rebuilds", (json_int_t)e->counters_rebuilds, "owner",
+	        r == 0 ? owners[p] : "not known", "missing", closed);
 }
 
 json_t *enforcer_state_json(struct enforcer *e)
@@ -176,8 +200,9 @@ json_t *enforcer_state_json(struct enforcer *e)
 	json_object_set_new(j, "rules", has_config ? rules_json(e) : json_array());
 	json_object_set_new(j, "table", table_json(e, closed));
 	json_object_set_new(j, "elements", json_integer(e->elements.count));
-	json_object_set_new(j, "counters", json_pack("{s:I, s:I, s:I}", "refused", (json_int_t)e->counters_refused, "put", (json_int_t)e->counters_put, "rebuilds",
-		(json_int_t)e->counters_rebuilds));
+	json_object_set_new(j, "counters",
+	        json_pack("{s:I, s:I, s:I}", "refused", (json_int_t)e->counters_refused, "put", (json_int_t)e->counters_put,
+	                "rebuilds", (json_int_t)e->counters_rebuilds));
 	json_object_set_new(j, "alarms", alarms_json(e->alarms));
 	json_decref(closed);
 	return j;
@@ -208,7 +233,8 @@ static json_t *address_ranges(const struct enforcer *e, const struct addr *a)
 		const struct kept_ranges *k = &e->ranges[i];
 		const struct cfg_steer *s = enforcer_rule(e, k->rule_id, NULL);
 		if (s && ranges_hold(k, a))
-			json_array_append_new(ranges, json_pack("{s:o, s:o, s:i}", "id", rule_id(k->rule_id), "name", text_json(s->name), "which", k->which));
+			json_array_append_new(ranges, json_pack("{s:o, s:o, s:i}", "id", rule_id(k->rule_id), "name",
+			                                      text_json(s->name), "which", k->which));
 	}
 	return ranges;
 }
@@ -223,8 +249,9 @@ static json_t *address_rules(const struct enforcer *e, const struct addr *a)
 			continue;
 		char set[24];
 		snprintf(set, sizeof(set), "r%08x_%c", c->steers[i].id, a->family == AF_INET ? '4' : '6');
-		json_array_append_new(rules, json_pack("{s:i, s:o, s:o, s:s, s:I}", "rule", (int)i + 1, "id", rule_id(c->steers[i].id), "name",
-			text_json(c->steers[i].name), "set", set, "expires_s", (json_int_t)((el->expires_ms - e->now_ms) / 1000)));
+		json_array_append_new(rules, json_pack("{s:i, s:o, s:o, s:s, s:I}", "rule", (int)i + 1, "id",
+		                                     rule_id(c->steers[i].id), "name", text_json(c->steers[i].name), "set", set,
+		                                     "expires_s", (json_int_t)((el->expires_ms - e->now_ms) / 1000)));
 	}
 	return rules;
 }
@@ -268,6 +295,7 @@ json_t *enforcer_address_json(struct enforcer *e, const struct addr *a)
 {
 	char text[ADDR_TEXT_MAX];
 	const char *never = never_text(e, a);
-	return json_pack("{s:s, s:b, s:b, s:o, s:o, s:o}", "address", addr_print(text, a), "own", ways_is_own_address(e->ways, a), "private", addr_is_private(a), "never",
-		never ? json_string(never) : json_null(), "rules", address_rules(e, a), "ranges", address_ranges(e, a));
+	return json_pack("{s:s, s:b, s:b, s:o, s:o, s:o}", "address", addr_print(text, a), "own", ways_is_own_address(e->ways, a),
+	        "private", addr_is_private(a), "never", never ? json_string(never) : json_null(), "rules", address_rules(e, a),
+	        "ranges", address_ranges(e, a));
 }

@@ -7,21 +7,23 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "steer/enforcer_private.h"
 
 /* SERVE_ROUNDS bounds one turn, so that kernel events are seen under any load. */
-enum { SERVE_ROUNDS = 256, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX };
+enum { SERVE_ROUNDS = 256, SERVE_MS = 20, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX };
 
 /* One turn's work; too big for the stack. */
 static struct gathered {
-	unsigned messages, puts;
+	uint32_t number; /* from 1 */
+	unsigned messages, puts, waits;
 	struct { unsigned channel; struct steer_ack ack; } m[GATHER_MESSAGES];
-	struct nft_element put[GATHER_ELEMENTS];
-	struct { uint16_t message, place; } from[GATHER_ELEMENTS];
+	struct nft_element put[GATHER_ELEMENTS]; /* each address of a rule once, with the longest life asked for */
 	int status[GATHER_ELEMENTS];
-} turn;
+	struct { uint16_t message, place, put; } wait[GATHER_ELEMENTS];
+} turn = { .number = 1 };
 
 const struct cfg_steer *enforcer_rule(const struct enforcer *e, uint32_t rule_id, const struct policy_config **ret_in)
 {
@@ -91,7 +93,24 @@ static int element_addr(struct addr *ret, const struct steer_element *in)
 	return 0;
 }
 
-/* Decides one element: an immediate status, or -1 after queueing it for the kernel. */
+/* Queues it for the kernel; the same address asked for twice in one turn is put once, since the later of two lives would win. */
+static int queue_put(struct element *el, unsigned message, unsigned place, uint32_t life_s)
+{
+	if (el->put_turn != turn.number) {
+		el->put_turn = turn.number;
+		el->put_at = turn.puts;
+		turn.put[turn.puts++] = (struct nft_element){ .rule_id = el->rule_id, .addr = el->addr, .life_s = life_s };
+	} else if (turn.put[el->put_at].life_s < life_s) {
+		turn.put[el->put_at].life_s = life_s;
+	}
+	turn.wait[turn.waits].message = (uint16_t)message;
+	turn.wait[turn.waits].place = (uint16_t)place;
+	turn.wait[turn.waits++].put = (uint16_t)el->put_at;
+	return -1;
+}
+
+/* Decides one element: an immediate status, or -1 after queueing it for the kernel. What is queued has its place in the mirror already: the kernel never
+ * holds what a rebuilt table would lack. */
 static int queue_element(struct enforcer *e, unsigned message, unsigned place, const struct steer_element *in)
 {
 	const struct policy_config *pc;
@@ -112,11 +131,10 @@ static int queue_element(struct enforcer *e, unsigned message, unsigned place, c
 		e->counters_refused++;
 		return STEER_FAILED;
 	}
-	turn.put[turn.puts] = (struct nft_element){ .rule_id = in->rule_id, .addr = a, .life_s = life_s };
-	turn.from[turn.puts].message = (uint16_t)message;
-	turn.from[turn.puts].place = (uint16_t)place;
-	turn.puts++;
-	return -1;
+	if (!have && !(have = elements_add(&e->elements, in->rule_id, &a)))
+		return STEER_FULL;
+	have->stamp = atomic_load(&e->shared->stamp);
+	return queue_put(have, message, place, life_s);
 }
 
 static void gather_add(struct enforcer *e, unsigned channel, const struct steer_add *in)
@@ -136,21 +154,43 @@ static void gather_add(struct enforcer *e, unsigned channel, const struct steer_
 
 static void note_put(struct enforcer *e, const struct nft_element *put)
 {
-	struct element *el = elements_add(&e->elements, put->rule_id, &put->addr);
-	if (!el)
-		return;
+	struct element *el = elements_find(&e->elements, put->rule_id, &put->addr);
 	uint64_t expires = e->now_ms + put->life_s * 1000ull;
-	if (el->expires_ms < expires)
+	if (el && el->expires_ms < expires)
 		el->expires_ms = expires;
-	el->stamp = atomic_load(&e->shared->stamp);
 }
 
+/* r: the worst of a turn; 0: all went in, so what was said before is over. */
 static void alarm_failed(struct enforcer *e, int r)
 {
-	if (r == -ENOSPC)
+	if (r == 0 && !e->has_put_alarm)
+		return;
+	e->has_put_alarm = r < 0;
+	if (r == 0) {
+		alarm_clear(e->alarms, "set-full");
+		alarm_clear(e->alarms, "nft");
+	} else if (r == -ENOSPC)
 		alarm_set(e->alarms, "set-full", "a rule's set is full (%d addresses); its names are answered SERVFAIL. Mend: shorten server.element-min or split the rule", NFT_SET_SIZE);
 	else
 		alarm_set(e->alarms, "nft", "addresses could not be put into a set: %s. Mend: look at `nft list table inet nameway`", nft_error(e->nft));
+}
+
+/* The administrators' sets, a rule's run at a time. Where they alone steer, what they do not take is not put. */
+static void put_foreign(struct enforcer *e)
+{
+	for (unsigned i = 0, end; i < turn.puts; i = end) {
+		for (end = i; end < turn.puts && turn.put[end].rule_id == turn.put[i].rule_id && turn.status[end] == 0;)
+			end++;
+		if (end == i) {
+			end++;
+			continue;
+		}
+		const struct policy_config *pc;
+		const struct cfg_steer *rule = enforcer_rule(e, turn.put[i].rule_id, &pc);
+		int r = enforcer_put_foreign(e, pc, rule, &turn.put[i], end - i);
+		for (unsigned k = i; r < 0 && k < end; k++)
+			turn.status[k] = r;
+	}
 }
 
 /* The kernel's part of a turn: one transaction for all, then per rule the administrator's sets. */
@@ -164,19 +204,19 @@ static void put_gathered(struct enforcer *e)
 		is_gone |= turn.status[i] == -ENOENT;
 	if (is_gone && e->is_committed && enforcer_rebuild(e) == 0)
 		nft_elements_put(e->nft, turn.put, turn.puts, turn.status);
+	put_foreign(e);
+	int worst = 0;
 	for (unsigned i = 0; i < turn.puts; i++) {
-		int r = turn.status[i];
-		uint8_t *status = &turn.m[turn.from[i].message].ack.status[turn.from[i].place];
-		*status = r == 0 ? STEER_OK : r == -ENOSPC ? STEER_FULL : STEER_FAILED;
-		if (r < 0) {
-			alarm_failed(e, r);
+		worst = turn.status[i] < 0 && worst != -ENOSPC ? turn.status[i] : worst;
+		if (turn.status[i] < 0)
 			continue;
-		}
 		note_put(e, &turn.put[i]);
 		e->counters_put++;
-		const struct policy_config *pc;
-		const struct cfg_steer *rule = enforcer_rule(e, turn.put[i].rule_id, &pc);
-		enforcer_put_foreign(e, pc, rule, &turn.put[i], 1);
+	}
+	alarm_failed(e, worst);
+	for (unsigned i = 0; i < turn.waits; i++) {
+		int r = turn.status[turn.wait[i].put];
+		turn.m[turn.wait[i].message].ack.status[turn.wait[i].place] = r == 0 ? STEER_OK : r == -ENOSPC ? STEER_FULL : STEER_FAILED;
 	}
 }
 
@@ -188,7 +228,14 @@ static void send_acks(struct enforcer *e)
 		if (send(e->args.channel[turn.m[i].channel], ack, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			log_debug("an acknowledgement was not taken: %s", strerror(errno));
 	}
-	turn.messages = turn.puts = 0;
+	turn.messages = turn.puts = turn.waits = 0;
+	turn.number++;
+}
+
+static void settle(struct enforcer *e)
+{
+	put_gathered(e);
+	send_acks(e);
 }
 
 static void serve_release(struct enforcer *e, int fd, const struct steer_release *in)
@@ -221,12 +268,15 @@ static void serve_release(struct enforcer *e, int fd, const struct steer_release
 		if (rule && rule->way >= 0)
 			enforcer_delete_foreign(e, pc, rule, &del[i].addr);
 	}
+	/* Told when the connections are gone as well. */
+	size_t len = offsetof(struct steer_ack, status) + out.count;
 	if (dels && in->drop_flows && e->now.config)
-		flows_drop_addresses(dropped, dels, e->now.config->server.mark_mask);
-	send(fd, &out, offsetof(struct steer_ack, status) + out.count, MSG_DONTWAIT | MSG_NOSIGNAL);
+		enforcer_drop_flows(dropped, dels, e->now.config->server.mark_mask, fd, &out, len);
+	else
+		send(fd, &out, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static struct kept_ranges *kept_for(struct enforcer *e, const struct steer_prefixes *in)
+static struct kept_ranges *kept_for(struct enforcer *e, const struct kept_ranges *in)
 {
 	for (unsigned i = 0; i < e->range_count; i++) {
 		struct kept_ranges *k = &e->ranges[i];
@@ -240,10 +290,17 @@ static struct kept_ranges *kept_for(struct enforcer *e, const struct steer_prefi
 	return k;
 }
 
-static int keep_part(struct kept_ranges *k, const struct steer_prefixes *in)
+/* Parts are gathered aside: until the last one came and the kernel took them all, what was kept stays. */
+static int gather_part(struct kept_ranges *k, const struct steer_prefixes *in)
 {
-	if (in->is_first)
+	if (in->is_first) {
 		k->count = 0;
+		k->rule_id = in->rule_id;
+		k->family = in->family;
+		k->which = in->which;
+	} else if (k->rule_id != in->rule_id || k->family != in->family || k->which != in->which) {
+		return NW_EMALFORMED;
+	}
 	if (k->count + in->count > STEER_RANGES_MAX)
 		return NW_EFULL;
 	if (k->count + in->count > k->cap) {
@@ -261,25 +318,41 @@ static int keep_part(struct kept_ranges *k, const struct steer_prefixes *in)
 		memcpy(r->first.b, in->r[i].first, in->family == 4 ? 4 : 16);
 		memcpy(r->last.b, in->r[i].last, in->family == 4 ? 4 : 16);
 	}
-	k->is_partial = !in->is_last;
 	return 0;
+}
+
+/* The gathered ranges come to stand for what was kept; the room of those is used for the next ones. */
+static int apply_ranges(struct enforcer *e, struct kept_ranges *new)
+{
+	struct kept_ranges *k = kept_for(e, new);
+	size_t all = new->count;
+	for (unsigned i = 0; i < e->range_count; i++)
+		all += &e->ranges[i] == k ? 0 : e->ranges[i].count;
+	if (!k || all > KEPT_RANGES_ALL)
+		return -2;
+	struct nft_range_set set = { .rule_id = new->rule_id, .family = new->family, .which = new->which, .r = new->r, .count = new->count };
+	int r = nft_ranges_replace(e->nft, &set);
+	if (r < 0)
+		log_warn("listed prefixes could not be put into a set: %s", nft_error(e->nft));
+	if (r == -ENOENT)
+		e->is_rebuild_due = true; /* the table is gone: they come back with it */
+	else if (r < 0)
+		return -1;
+	struct kept_ranges old = *k;
+	*k = *new;
+	*new = (struct kept_ranges){ .r = old.r, .cap = old.cap };
+	return r < 0 ? -1 : 0;
 }
 
 static void serve_prefixes(struct enforcer *e, int fd, const struct steer_prefixes *in)
 {
 	struct steer_done done = { .type = STEER_PREFIXES_DONE, .seq = in->seq };
-	struct kept_ranges *k = NULL;
 	if (!enforcer_rule(e, in->rule_id, NULL) || (in->family != 4 && in->family != 6) || in->which > 1)
 		done.result = -3;
-	else if (!(k = kept_for(e, in)) || keep_part(k, in) < 0)
+	else if (gather_part(&e->coming, in) < 0)
 		done.result = -2;
-	if (done.result == 0 && in->is_last) {
-		struct nft_range_set set = { .rule_id = k->rule_id, .family = k->family, .which = k->which, .r = k->r, .count = k->count };
-		if (nft_ranges_replace(e->nft, &set) < 0) {
-			log_warn("listed prefixes could not be put into a set: %s", nft_error(e->nft));
-			done.result = -1;
-		}
-	}
+	else if (in->is_last)
+		done.result = (int16_t)apply_ranges(e, &e->coming);
 	if (in->is_last || done.result)
 		send(fd, &done, sizeof done, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -325,6 +398,9 @@ static void serve_message(struct enforcer *e, unsigned channel, const void *msg,
 	const struct steer_release *rel = msg;
 	const struct steer_prefixes *pre = msg;
 	bool is_main = channel == e->args.channel_count - 1;
+	/* What was asked for before is in the kernel and the mirror before something is taken out or rebuilt. */
+	if (is_main && type != STEER_ADD)
+		settle(e);
 	if (type == STEER_ADD && len >= offsetof(struct steer_add, e) && add->count <= STEER_BATCH_MAX && len == offsetof(struct steer_add, e) + add->count * sizeof add->e[0])
 		gather_add(e, channel, add);
 	else if (type == STEER_RELEASE && is_main && len >= offsetof(struct steer_release, e) && rel->count <= STEER_BATCH_MAX && len == offsetof(struct steer_release, e) + rel->count * sizeof rel->e[0])
@@ -341,7 +417,8 @@ void enforcer_serve(struct enforcer *e)
 {
 	static _Alignas(8) char msg[STEER_MSG_MAX];
 	bool has_more = true;
-	for (int rounds = 0; has_more && rounds < SERVE_ROUNDS; rounds++) {
+	uint64_t until = clock_ms() + SERVE_MS;
+	for (int rounds = 0; has_more && rounds < SERVE_ROUNDS && clock_ms() < until; rounds++) {
 		has_more = false;
 		for (unsigned c = 0; c < e->args.channel_count; c++) {
 			if (turn.messages == GATHER_MESSAGES)
@@ -352,11 +429,8 @@ void enforcer_serve(struct enforcer *e)
 			serve_message(e, c, msg, (size_t)n);
 			has_more = true;
 		}
-		if (turn.messages == GATHER_MESSAGES || !has_more) {
-			put_gathered(e);
-			send_acks(e);
-		}
+		if (turn.messages == GATHER_MESSAGES || !has_more)
+			settle(e);
 	}
-	put_gathered(e);
-	send_acks(e);
+	settle(e);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reads the ip rules and the ways' tables again, on the socket of requests, and compares. What ways.c believes to have sent is not trusted here: beside
- * the wanted rules, every way with an interface must end in `unreachable`, by its last rule and by the last route of its table. */
+/* Reads the ip rules and the ways' tables again, on the socket of requests, and compares. What ways.c believes to have sent is
+ * not trusted here: beside the wanted rules, every way with an interface must end in `unreachable`, by its last rule and by the
+ * last route of its table. */
 #include "steer/ways_verify.h"
 #include <errno.h>
 #include <stdio.h>
@@ -97,8 +98,8 @@ static void check_rules(const struct verify *v)
 		const struct way_rule *r = &v->w->rules[i];
 		if (stands(v, r))
 			continue;
-		snprintf(text, sizeof(text), "the IPv%c rule at priority %u for mark %#x/%#x does not stand", r->family == AF_INET ? '4' : '6', r->priority, r->mark,
-			r->mask);
+		snprintf(text, sizeof(text), "the IPv%c rule at priority %u for mark %#x/%#x does not stand",
+		        r->family == AF_INET ? '4' : '6', r->priority, r->mark, r->mask);
 		v->cb(v->ctx, way_of(v->w->cur, r), text);
 	}
 }
@@ -107,9 +108,15 @@ static int check_end(struct verify *v, unsigned way, uint8_t family)
 {
 	const struct cfg_way *c = v->w->cur->way[way].c;
 	char text[160], digit = family == AF_INET ? '4' : '6';
-	struct way_rule end = {.family = family, .mark = c->mark, .mask = v->w->cur->config->server.mark_mask, .priority = WAYS_PRIO_END, .action = FR_ACT_UNREACHABLE};
+	struct way_rule end = {.family = family,
+	        .mark = c->mark,
+	        .mask = v->w->cur->config->server.mark_mask,
+	        .priority = WAYS_PRIO_END,
+	        .action = FR_ACT_UNREACHABLE};
 	if (!stands(v, &end)) {
-		snprintf(text, sizeof(text), "nothing stops marked IPv%c packets behind its table: the rule at priority %d is missing", digit, WAYS_PRIO_END);
+		snprintf(text, sizeof(text),
+		        "nothing stops marked IPv%c packets behind its table: the rule at priority %d is missing", digit,
+		        WAYS_PRIO_END);
 		v->cb(v->ctx, (int)way, text);
 	}
 	int e = read_table(v, family, c->table_id);

@@ -241,12 +241,19 @@ static int chain_place(const struct walk *w, unsigned i)
 	return -1;
 }
 
+static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
 static void addr_add(struct walk *w, int family, const uint8_t *bytes)
 {
 	struct wire_answer *a = w->a;
 	struct addr new = {.family = (uint8_t)family};
 
-	memcpy(new.b, bytes, family == AF_INET ? 4 : 16);
+	/* A host that is told ::ffff:192.0.2.1 connects by IPv4. */
+	if (family == AF_INET6 && !memcmp(bytes, v4_mapped, sizeof(v4_mapped))) {
+		new.family = AF_INET;
+		bytes += sizeof(v4_mapped);
+	}
+	memcpy(new.b, bytes, new.family == AF_INET ? 4 : 16);
 	if (++w->addrs_seen > ADDRS_SEEN_MAX) {
 		a->is_cut = true;
 		return;
@@ -281,6 +288,20 @@ static void hints_add(struct walk *w, const struct rr *rr)
 	}
 }
 
+/* Whether an SVCB or HTTPS record sends its reader to a host that is not of the chain (RFC 9460 2.4.2, 2.5). */
+static bool leads_elsewhere(const struct walk *w, const struct rr *rr)
+{
+	uint16_t names[RR_NAMES_MAX], behind;
+	struct name target;
+
+	if (rr_rdata_names(names, &behind, w->msg, rr) < 1 || name_from_message(&target, w->msg, w->len, names[0]) < 0)
+		return true;
+	for (int place = 0; place < w->a->chain_len; place++)
+		if (name_equal(&target, &w->a->chain[place]))
+			return false;
+	return target.labels > 0; /* the root means the owner itself */
+}
+
 /* A CNAME must be the step the chain took: a second one of the same owner would lead where nobody judged. */
 static bool is_chain_step(const struct walk *w, const struct rr *rr, int place)
 {
@@ -306,8 +327,10 @@ static int records_judge(struct walk *w)
 			return NW_EMALFORMED;
 		if (rr->rclass == RR_CLASS_IN && (rr->type == RR_A || rr->type == RR_AAAA))
 			addr_add(w, rr->type == RR_A ? AF_INET : AF_INET6, w->msg + rr->rdata_at);
-		if (rr->type == RR_SVCB || rr->type == RR_HTTPS)
+		if (rr->type == RR_SVCB || rr->type == RR_HTTPS) {
 			hints_add(w, rr);
+			a->has_other_target = a->has_other_target || leads_elsewhere(w, rr);
+		}
 		if (place == a->chain_len - 1) {
 			w->end_has_record = true;
 			w->end_has_type = w->end_has_type || rr->type == a->qtype;
@@ -337,7 +360,7 @@ static int head_read(struct wire_answer *ret, const uint8_t *msg, size_t len)
 	int end;
 
 	ret->chain_len = 0;
-	ret->is_chain_open = ret->is_cut = ret->has_soa = ret->is_nodata = false;
+	ret->is_chain_open = ret->is_cut = ret->has_soa = ret->is_nodata = ret->has_other_target = false;
 	ret->addr_count = ret->ttl_count = 0;
 	ret->answers_end = ret->authority_end = 0;
 	ret->ttl_min_s = 0;

@@ -50,6 +50,7 @@ struct wire_answer {
 	uint16_t rcode;              /* extended by OPT: 12 bits */
 	uint16_t qtype, qclass;
 	uint8_t chain_len;           /* names of the CNAME/DNAME chain, [0] = qname */
+	bool has_other_target;       /* an HTTPS or SVCB record names a host outside the chain: its addresses are asked for by that name */
 	bool is_chain_open;          /* the chain ends at a CNAME whose target has no record here, and qtype is not CNAME/ANY. is_nodata may hold
 	                              * too: has_soa then tells NODATA at the target from an answer that upstream did not finish */
 	bool is_cut, has_soa;

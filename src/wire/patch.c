@@ -15,6 +15,8 @@ static void age_ttls(uint8_t *out, const uint16_t *ttl_offset, unsigned ttl_coun
 		uint32_t ttl = (uint32_t)rr_ttl(field);
 
 		ttl = ttl > p->age_s ? ttl - p->age_s : 0;
+		if (p->ttl_ceiling_s && ttl > p->ttl_ceiling_s)
+			ttl = p->ttl_ceiling_s;
 		store32(field, ttl > p->ttl_floor_s ? ttl : p->ttl_floor_s);
 	}
 }

@@ -159,15 +159,29 @@ def test_a_file_that_vanishes_keeps_the_old():
         assert is_blocked(w, "n.test"), "the accepted text is kept in state"
 
 
-def test_list_without_any_good_text_closes_its_rules():
+def _without_good_text(w):
+    w.start()
+    assert "vpn" in str(w.gateway.verb("status")["alarms"]), w.gateway.verb("status")["alarms"]
+    for name in ("t2-two.test", "d-x.yard"):
+        assert rcode(w.ask(name)) == "SERVFAIL", "what may be on the list that was never read is not answered"
+    assert w.addresses("t1-one.test"), "an earlier rule does not need it"
+    seen = w.exit_of("198.18.9.9")
+    assert seen in (None, "2"), f"a kill-switched rule on a list that was never read must stay closed, but an address went out by {seen}"
+    w.write_list("vpn", VPN)
+    assert w.wait(lambda: w.exit_of("198.18.9.9", timeout=0.1) == "0", 3) is not None, "the list came"
+    assert w.exit_of(w.addresses("t2-two.test")[0]) == "2"
+
+
+def test_list_whose_first_text_is_no_list_closes_its_rules():
+    with World() as w:
+        w.write_list("vpn", ["%%% not !!! a name"] * 20)
+        _without_good_text(w)
+
+
+def test_list_whose_file_is_missing_closes_its_rules():
     with World() as w:
         os.unlink(os.path.join(w.lists_dir, "vpn"))
-        w.start()
-        assert "vpn" in str(w.gateway.verb("status")["alarms"]), w.gateway.verb("status")["alarms"]
-        assert w.exit_of("198.18.9.9") is None, "a kill-switched rule on a list that was never read stays closed"
-        w.write_list("vpn", ["t2-two.test"])
-        assert w.wait(lambda: w.exit_of("198.18.9.9", timeout=0.1) == "0", 3) is not None, "the list came"
-        assert w.exit_of(w.addresses("t2-two.test")[0]) == "2"
+        _without_good_text(w)
 
 
 def test_odd_lines():

@@ -11,7 +11,11 @@
 #include "cli/cli.h"
 
 enum { SHOWN_ARGS_MAX = 16 };
-struct shown { char *out, *err; size_t out_len, err_len; int code; };
+struct shown {
+	char *out, *err;
+	size_t out_len, err_len;
+	int code;
+};
 
 /* words: separated by single blanks. */
 static inline struct shown show(int (*ask)(struct cli *c, json_t *request, json_t **ret), void *ctx, const char *words)
@@ -21,7 +25,8 @@ static inline struct shown show(int (*ask)(struct cli *c, json_t *request, json_
 	int argc = 1;
 	for (char *w; (w = strsep(&rest, " ")) && *w && argc < SHOWN_ARGS_MAX;)
 		argv[argc++] = w;
-	struct cli c = {.out = open_memstream(&s.out, &s.out_len), .err = open_memstream(&s.err, &s.err_len), .ask = ask, .ask_ctx = ctx};
+	struct cli c = {
+	        .out = open_memstream(&s.out, &s.out_len), .err = open_memstream(&s.err, &s.err_len), .ask = ask, .ask_ctx = ctx};
 	s.code = cli_run(&c, argc, argv);
 	fclose(c.out);
 	fclose(c.err);

@@ -4,7 +4,12 @@
 #include <unistd.h>
 
 /* The last request, and what is answered. */
-struct asked { json_t *request; const char *answer; int code; unsigned count; };
+struct asked {
+	json_t *request;
+	const char *answer;
+	int code;
+	unsigned count;
+};
 static struct asked last;
 
 static int fake_ask(struct cli *c, json_t *request, json_t **ret)
@@ -63,13 +68,16 @@ static void lines_make_requests(void **ctx)
 	assert_request("-s /x status --json", "{\"verb\":\"status\"}");
 	assert_request("explain a.example", "{\"name\":\"a.example\",\"verb\":\"explain\"}");
 	assert_request("explain a.example aaaa", "{\"name\":\"a.example\",\"type\":\"aaaa\",\"verb\":\"explain\"}");
-	assert_request("explain --client no-such-if a.example", "{\"client\":\"no-such-if\",\"name\":\"a.example\",\"verb\":\"explain\"}");
-	assert_request("explain a.example --client=no-such-if", "{\"client\":\"no-such-if\",\"name\":\"a.example\",\"verb\":\"explain\"}");
+	assert_request("explain --client no-such-if a.example",
+	        "{\"client\":\"no-such-if\",\"name\":\"a.example\",\"verb\":\"explain\"}");
+	assert_request("explain a.example --client=no-such-if",
+	        "{\"client\":\"no-such-if\",\"name\":\"a.example\",\"verb\":\"explain\"}");
 	assert_request("list", "{\"verb\":\"list\"}");
 	assert_request("list ads", "{\"name\":\"ads\",\"verb\":\"list\"}");
 	assert_request("list reload ads", "{\"accept\":false,\"name\":\"ads\",\"verb\":\"list-reload\"}");
 	assert_request("list reload ads --accept", "{\"accept\":true,\"name\":\"ads\",\"verb\":\"list-reload\"}");
-	assert_request("list add ads a.example =b.example", "{\"entries\":[\"a.example\",\"=b.example\"],\"name\":\"ads\",\"verb\":\"list-add\"}");
+	assert_request("list add ads a.example =b.example",
+	        "{\"entries\":[\"a.example\",\"=b.example\"],\"name\":\"ads\",\"verb\":\"list-add\"}");
 	assert_request("list remove ads a.example", "{\"entries\":[\"a.example\"],\"name\":\"ads\",\"verb\":\"list-remove\"}");
 	assert_request("rules", "{\"verb\":\"rules\"}");
 	assert_request("ways", "{\"verb\":\"ways\"}");
@@ -109,7 +117,8 @@ static void wrong_lines_ask_nothing(void **ctx)
 
 static void later_verbs_are_refused_by_name(void **ctx)
 {
-	static const char *const later[] = {"filter off 5m", "lease list", "log --follow", "top", "kernel attach", "import dnsmasq f"};
+	static const char *const later[] = {
+	        "filter off 5m", "lease list", "log --follow", "top", "kernel attach", "import dnsmasq f"};
 	(void)ctx;
 	for (unsigned i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		assert_usage(later[i], "is not in this version");
@@ -121,7 +130,8 @@ static void later_verbs_are_refused_by_name(void **ctx)
 
 static void every_verb_has_help(void **ctx)
 {
-	static const char *const verbs[] = {"status", "explain", "list", "rules", "ways", "way", "test", "cache", "reload", "check"};
+	static const char *const verbs[] = {
+	        "status", "explain", "list", "rules", "ways", "way", "test", "cache", "reload", "check"};
 	(void)ctx;
 	for (unsigned i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		char words[64];
@@ -199,13 +209,15 @@ static void a_file_to_compare(void **ctx)
 {
 	char words[128];
 	(void)ctx;
-	last.answer = "{\"list\":\"ads\",\"added\":30,\"removed\":1,\"added_entries\":[\"a\",\"b\"],\"removed_entries\":[\"c\"],\"would_be_held\":true,\"why\":\"it shrinks\"}";
+	last.answer = "{\"list\":\"ads\",\"added\":30,\"removed\":1,\"added_entries\":[\"a\",\"b\"],\"removed_entries\":[\"c\"],"
+	              "\"would_be_held\":true,\"why\":\"it shrinks\"}";
 	const char *path = file_of("a\n# gr\xfc\xdf\0e\n", 11);
 	snprintf(words, sizeof(words), "list diff ads %s", path);
 	struct shown s = run(words);
 	assert_int_equal(s.code, 0);
 	assert_string_equal(json_string_value(json_object_get(last.request, "text")), "a\n# gr???e\n");
-	assert_string_equal(s.out, "ads: 30 entries would come, 1 would go\n+ a\n+ b\n+ … and 28 more\n- c\nit would be held back: it shrinks\n");
+	assert_string_equal(s.out,
+	        "ads: 30 entries would come, 1 would go\n+ a\n+ b\n+ … and 28 more\n- c\nit would be held back: it shrinks\n");
 	shown_free(&s);
 	unlink(path);
 	char *large = malloc(1 << 20);
@@ -219,7 +231,8 @@ static void a_file_to_compare(void **ctx)
 
 static void check_says_what_is_wrong(void **ctx)
 {
-	static const char good[] = "server: { listen: [\"127.0.0.1@53\"] }\nupstreams: { default: { servers: [192.0.2.53] } }\n", bad[] = "server: { lisen: [] }\n";
+	static const char good[] = "server: { listen: [\"127.0.0.1@53\"] }\nupstreams: { default: { servers: [192.0.2.53] } }\n",
+	                  bad[] = "server: { lisen: [] }\n";
 	char words[128];
 	(void)ctx;
 	const char *path = file_of(good, strlen(good));
@@ -258,14 +271,14 @@ static void check_says_what_is_wrong(void **ctx)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(lines_make_requests, forget, forget),
-		cmocka_unit_test_setup_teardown(wrong_lines_ask_nothing, forget, forget),
-		cmocka_unit_test_setup_teardown(later_verbs_are_refused_by_name, forget, forget),
-		cmocka_unit_test_setup_teardown(every_verb_has_help, forget, forget),
-		cmocka_unit_test_setup_teardown(answers_and_exit_codes, forget, forget),
-		cmocka_unit_test_setup_teardown(terminal_controls_are_not_passed_on, forget, forget),
-		cmocka_unit_test_setup_teardown(a_file_to_compare, forget, forget),
-		cmocka_unit_test_setup_teardown(check_says_what_is_wrong, forget, forget),
+	        cmocka_unit_test_setup_teardown(lines_make_requests, forget, forget),
+	        cmocka_unit_test_setup_teardown(wrong_lines_ask_nothing, forget, forget),
+	        cmocka_unit_test_setup_teardown(later_verbs_are_refused_by_name, forget, forget),
+	        cmocka_unit_test_setup_teardown(every_verb_has_help, forget, forget),
+	        cmocka_unit_test_setup_teardown(answers_and_exit_codes, forget, forget),
+	        cmocka_unit_test_setup_teardown(terminal_controls_are_not_passed_on, forget, forget),
+	        cmocka_unit_test_setup_teardown(a_file_to_compare, forget, forget),
+	        cmocka_unit_test_setup_teardown(check_says_what_is_wrong, forget, forget),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,7 +115,10 @@ static void nobody_there(void **ctx)
 	assert_int_equal(s.code, EXIT_NO);
 	assert_has(s.err, "Mend: start it");
 	shown_free(&s);
-	s = show(NULL, NULL, "-s /a/path/that/is/far/too/long/for/a/socket/of/the/family/of/local/sockets/whose/paths/hold/at/most/one/hundred/and/eight/bytes status");
+	s = show(NULL, NULL,
+	        "-s "
+	        "/a/path/that/is/far/too/long/for/a/socket/of/the/family/of/local/sockets/whose/paths/hold/at/most/one/hundred/"
+	        "and/eight/bytes status");
 	assert_int_equal(s.code, EXIT_NO);
 	shown_free(&s);
 }
@@ -123,10 +126,10 @@ static void nobody_there(void **ctx)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(yes_and_no),
-		cmocka_unit_test(odd_answers),
-		cmocka_unit_test(a_long_answer),
-		cmocka_unit_test(nobody_there),
+	        cmocka_unit_test(yes_and_no),
+	        cmocka_unit_test(odd_answers),
+	        cmocka_unit_test(a_long_answer),
+	        cmocka_unit_test(nobody_there),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

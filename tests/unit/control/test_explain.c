@@ -27,9 +27,8 @@ static const char *why(const json_t *j, const char *kind, int rule)
 {
 	size_t i;
 	json_t *r;
-	json_array_foreach(at(j, "lost"), i, r)
-		if (!strcmp(text_at(r, "kind"), kind) && json_integer_value(at(r, "rule")) == rule)
-			return text_at(r, "why");
+	json_array_foreach(at(j, "lost"), i,
+	        r) if (!strcmp(text_at(r, "kind"), kind) && json_integer_value(at(r, "rule")) == rule) return text_at(r, "why");
 	return "(not lost)";
 }
 
@@ -127,7 +126,8 @@ static void clients_differ(void **ctx)
 	assert_string_equal(text_at(j, "filter.rule.name"), "toys filter");
 	assert_string_equal(text_at(j, "client.groups.0"), "toys");
 	json_decref(j);
-	j = explain(*ctx, "ads.example", ",\"client\":\"192.168.9.7\",\"client_interface\":\"eth9\",\"client_mac\":\"02:00:00:00:00:01\"");
+	j = explain(*ctx, "ads.example",
+	        ",\"client\":\"192.168.9.7\",\"client_interface\":\"eth9\",\"client_mac\":\"02:00:00:00:00:01\"");
 	assert_string_equal(text_at(j, "filter.verdict"), "pass");
 	json_decref(j);
 	j = explain(*ctx, "www.vpn.example", ",\"client\":\"127.0.0.1\"");
@@ -135,7 +135,8 @@ static void clients_differ(void **ctx)
 	assert_string_equal(text_at(j, "steer.way"), "direct");
 	assert_why(j, "steer", 2, "this machine's own");
 	json_decref(j);
-	world_refuses(*ctx, "is no client", "{\"verb\":\"explain\",\"name\":\"x\",\"client\":\"an-interface-with-too-long-a-name\"}");
+	world_refuses(
+	        *ctx, "is no client", "{\"verb\":\"explain\",\"name\":\"x\",\"client\":\"an-interface-with-too-long-a-name\"}");
 }
 
 static void a_chain_is_judged_whole(void **ctx)
@@ -143,8 +144,10 @@ static void a_chain_is_judged_whole(void **ctx)
 	struct world *w = *ctx;
 	world_cache(w, "www.plain.example", "cdn.vpn.example");
 	char text[512];
-	snprintf(text, sizeof(text), "{\"own\":false,\"private\":true,\"never\":null,\"rules\":[{\"rule\":2,\"id\":\"%08x\",\"name\":\"Tunnel 1\",\"expires_s\":77}],\"ranges\":[]}",
-		w->snap.config->steers[1].id);
+	snprintf(text, sizeof(text),
+	        "{\"own\":false,\"private\":true,\"never\":null,\"rules\":[{\"rule\":2,\"id\":\"%08x\",\"name\":\"Tunnel "
+	        "1\",\"expires_s\":77}],\"ranges\":[]}",
+	        w->snap.config->steers[1].id);
 	w->address = text;
 	json_t *j = explain(w, "www.plain.example", "");
 	assert_string_equal(text_at(j, "cache.chain.1"), "cdn.vpn.example");
@@ -203,6 +206,20 @@ static void a_way_that_is_down(void **ctx)
 	json_decref(j);
 }
 
+static void a_rule_whose_list_never_had_a_text(void **ctx)
+{
+	struct world *w = *ctx;
+	policy_close_rule(w->snap.policy, 1);
+	json_t *j = explain(w, "other.example", "");
+	assert_true(json_is_true(at(j, "steer.closed")));
+	assert_says(j, "outcome", "answered SERVFAIL: a list of a kill-switched rule never had a text");
+	assert_string_equal(text_at(j, "steer.rule.name"), "Tunnel 1");
+	json_decref(j);
+	j = explain(w, "other.example", ",\"client\":\"br-iot\"");
+	assert_true(json_is_false(at(j, "steer.closed")));
+	json_decref(j);
+}
+
 static void a_live_edit(void **ctx)
 {
 	json_decref(world_get(*ctx, "{\"verb\":\"list-add\",\"name\":\"vpn\",\"entries\":[\"live.example\"]}"));
@@ -218,7 +235,10 @@ static void an_address(void **ctx)
 	struct world *w = *ctx;
 	char text[512];
 	uint32_t id = w->snap.config->steers[1].id;
-	snprintf(text, sizeof(text), "{\"own\":false,\"private\":false,\"never\":null,\"rules\":[{\"rule\":2,\"id\":\"%08x\",\"name\":\"Tunnel 1\",\"expires_s\":55}],\"ranges\":[]}", id);
+	snprintf(text, sizeof(text),
+	        "{\"own\":false,\"private\":false,\"never\":null,\"rules\":[{\"rule\":2,\"id\":\"%08x\",\"name\":\"Tunnel "
+	        "1\",\"expires_s\":55}],\"ranges\":[]}",
+	        id);
 	w->address = text;
 	world_cache(w, "www.vpn.example", "cdn.example");
 	json_t *j = explain(w, "10.0.0.1", "");
@@ -235,13 +255,17 @@ static void an_address(void **ctx)
 	assert_why(j, "steer", 2, "none of its groups");
 	json_decref(j);
 	/* A listed prefix, and an exception of the rule. */
-	snprintf(text, sizeof(text), "{\"own\":false,\"never\":null,\"rules\":[],\"ranges\":[{\"id\":\"%08x\",\"which\":0}]}", id);
+	snprintf(
+	        text, sizeof(text), "{\"own\":false,\"never\":null,\"rules\":[],\"ranges\":[{\"id\":\"%08x\",\"which\":0}]}", id);
 	j = explain(w, "203.0.113.9", "");
 	assert_string_equal(text_at(j, "rule.name"), "Tunnel 1");
 	assert_string_equal(text_at(j, "rule.by.0.file"), "/etc/nameway/vpn.txt");
 	assert_int_equal(json_integer_value(at(j, "rule.by.0.line")), 5);
 	json_decref(j);
-	snprintf(text, sizeof(text), "{\"own\":false,\"never\":null,\"rules\":[],\"ranges\":[{\"id\":\"%08x\",\"which\":0},{\"id\":\"%08x\",\"which\":1}]}", id, id);
+	snprintf(text, sizeof(text),
+	        "{\"own\":false,\"never\":null,\"rules\":[],\"ranges\":[{\"id\":\"%08x\",\"which\":0},{\"id\":\"%08x\",\"which\":"
+	        "1}]}",
+	        id, id);
 	j = explain(w, "203.0.113.9", "");
 	assert_string_equal(text_at(j, "rule.way"), "direct");
 	assert_why(j, "steer", 2, "exceptions");
@@ -274,16 +298,17 @@ static void not_before_it_serves(void **ctx)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_blocked_name, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(an_exempted_and_an_allowed_name, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_steered_name, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(clients_differ, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_chain_is_judged_whole, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_chain_into_a_blocked_name, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_way_that_is_down, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_live_edit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(an_address, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(not_before_it_serves, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_blocked_name, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(an_exempted_and_an_allowed_name, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_steered_name, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(clients_differ, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_chain_is_judged_whole, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_chain_into_a_blocked_name, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_way_that_is_down, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_rule_whose_list_never_had_a_text, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_live_edit, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(an_address, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(not_before_it_serves, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

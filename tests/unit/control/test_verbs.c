@@ -5,13 +5,18 @@
 #include "base/err.h"
 
 static const char state[] =
-	"{\"serial\":5,\"ways\":[{\"name\":\"direct\",\"interface\":null,\"state\":\"up\",\"reason\":\"\",\"kill_switch\":false,\"missing\":[]},"
-	"{\"name\":\"tunnel1\",\"interface\":\"wg1\",\"table\":20001,\"state\":\"up\",\"reason\":\"\",\"kill_switch\":true,\"missing\":[]},"
-	"{\"name\":\"tunnel2\",\"interface\":\"wg2\",\"table\":20002,\"state\":\"down-link\",\"reason\":\"wg2 does not exist\",\"kill_switch\":false,"
-	"\"missing\":[\"its table 20002 does not end in `unreachable` for IPv6\"]}],"
-	"\"rules\":[{\"name\":\"Tunnel 1\",\"id\":\"%08x\",\"way\":\"tunnel1\",\"packets\":11,\"bytes\":1200,\"addresses4\":3,\"addresses6\":1,\"ranges\":1,\"capacity\":262144}],"
-	"\"table\":{\"stands\":true,\"protected\":true,\"rebuilds\":2,\"owner\":\"nameway\",\"missing\":[]},\"counters\":{},"
-	"\"alarms\":[{\"key\":\"way tunnel2\",\"since\":1,\"text\":\"way `tunnel2` is down\"}]}";
+        "{\"serial\":5,\"ways\":[{\"name\":\"direct\",\"interface\":null,\"state\":\"up\",\"reason\":\"\",\"kill_switch\":false,"
+        "\"missing\":[]},"
+        "{\"name\":\"tunnel1\",\"interface\":\"wg1\",\"table\":20001,\"state\":\"up\",\"reason\":\"\",\"kill_switch\":true,"
+        "\"missing\":[]},"
+        "{\"name\":\"tunnel2\",\"interface\":\"wg2\",\"table\":20002,\"state\":\"down-link\",\"reason\":\"wg2 does not "
+        "exist\",\"kill_switch\":false,"
+        "\"missing\":[\"its table 20002 does not end in `unreachable` for IPv6\"]}],"
+        "\"rules\":[{\"name\":\"Tunnel "
+        "1\",\"id\":\"%08x\",\"way\":\"tunnel1\",\"packets\":11,\"bytes\":1200,\"addresses4\":3,\"addresses6\":1,\"ranges\":1,"
+        "\"capacity\":262144}],"
+        "\"table\":{\"stands\":true,\"protected\":true,\"rebuilds\":2,\"owner\":\"nameway\",\"missing\":[]},\"counters\":{},"
+        "\"alarms\":[{\"key\":\"way tunnel2\",\"since\":1,\"text\":\"way `tunnel2` is down\"}]}";
 
 static char state_text[4096];
 
@@ -55,7 +60,8 @@ static void changes_need_the_right(void **ctx)
 	static const char *const changing[] = {"list-reload", "list-add", "list-remove", "cache-flush"};
 	int r;
 	for (unsigned i = 0; i < 4; i++) {
-		json_t *j = world_ask(*ctx, false, &r, "{\"verb\":\"%s\",\"name\":\"ads\",\"entries\":[\"x.example\"]}", changing[i]);
+		json_t *j =
+		        world_ask(*ctx, false, &r, "{\"verb\":\"%s\",\"name\":\"ads\",\"entries\":[\"x.example\"]}", changing[i]);
 		assert_int_equal(r, NW_EREFUSED);
 		json_decref(j);
 		assert_true(control_verb_changes(changing[i]));
@@ -71,7 +77,8 @@ static void changes_need_the_right(void **ctx)
 static void replies_are_one_line(void **ctx)
 {
 	(void)ctx;
-	char *yes = control_reply(0, json_pack("{s:s}", "a", "b\nc")), *no = control_reply(-EIO, json_string("why")), *code = control_reply(NW_EFULL, NULL);
+	char *yes = control_reply(0, json_pack("{s:s}", "a", "b\nc")), *no = control_reply(-EIO, json_string("why")),
+	     *code = control_reply(NW_EFULL, NULL);
 	assert_string_equal(yes, "{\"ok\":true,\"result\":{\"a\":\"b\\nc\"}}\n");
 	assert_string_equal(no, "{\"ok\":false,\"error\":\"why\"}\n");
 	assert_non_null(strstr(code, nw_strerror(NW_EFULL)));
@@ -154,7 +161,8 @@ static void reload_says_the_outcome(void **ctx)
 static void a_difference_changes_nothing(void **ctx)
 {
 	struct world *w = *ctx;
-	json_t *j = world_get(w, "{\"verb\":\"list-diff\",\"name\":\"vpn\",\"text\":\"vpn.example\\nnew.example\\n=exact.example\\nboth.example\\n203.0.113.0/24\\n\"}");
+	json_t *j = world_get(w, "{\"verb\":\"list-diff\",\"name\":\"vpn\",\"text\":\"vpn.example\\nnew.example\\n=exact."
+	                         "example\\nboth.example\\n203.0.113.0/24\\n\"}");
 	assert_int_equal(json_integer_value(at(j, "added")), 1);
 	assert_int_equal(json_integer_value(at(j, "removed")), 0);
 	assert_string_equal(json_string_value(at(j, "added_entries.0")), "new.example");
@@ -217,15 +225,23 @@ static void a_leak_test(void **ctx)
 	struct world *w = *ctx;
 	json_t *j = world_get(w, "{\"verb\":\"test-way\",\"name\":\"tunnel1\"}");
 	assert_true(json_is_true(at(j, "ok")));
-	assert_says(j, "checks.2.said", "table 20001");
-	assert_says(j, "checks.3.said", "11 packets");
+	assert_string_equal(text_at(j, "checks.2.what"), "closed");
+	assert_says(j, "checks.3.said", "table 20001");
+	assert_says(j, "checks.4.said", "11 packets");
 	json_decref(j);
 	j = world_get(w, "{\"verb\":\"test-way\",\"name\":\"tunnel2\"}");
 	assert_true(json_is_false(at(j, "ok")));
 	assert_says(j, "checks.0.said", "no kill-switch");
-	assert_says(j, "checks.2.said", "does not end in `unreachable`");
+	assert_says(j, "checks.3.said", "does not end in `unreachable`");
 	json_decref(j);
 	world_refuses(w, "there is no way `x`", "{\"verb\":\"test-way\",\"name\":\"x\"}");
+	/* Open to unmarked packets: every way leaks. */
+	char *missing = strstr(state_text, "\"nameway\",\"missing\":[]");
+	memcpy(missing, "\"x\",\"missing\":[\"gone\"]", 22);
+	j = world_get(w, "{\"verb\":\"test-way\",\"name\":\"tunnel1\"}");
+	assert_true(json_is_false(at(j, "ok")));
+	assert_says(j, "checks.2.said", "gone");
+	json_decref(j);
 	char *stands = strstr(state_text, "\"stands\":true");
 	memcpy(stands, "\"stands\":null", 13);
 	j = world_get(w, "{\"verb\":\"test-way\",\"name\":\"tunnel1\"}");
@@ -256,17 +272,17 @@ static void the_cache(void **ctx)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(requests_that_are_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(changes_need_the_right, set_up, tear_down),
-		cmocka_unit_test(replies_are_one_line),
-		cmocka_unit_test_setup_teardown(status_tells_all, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(lists_are_told_and_edited, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(reload_says_the_outcome, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_difference_changes_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(rules_with_the_kernels_side, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(ways_and_their_state, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_leak_test, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_cache, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(requests_that_are_none, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(changes_need_the_right, set_up, tear_down),
+	        cmocka_unit_test(replies_are_one_line),
+	        cmocka_unit_test_setup_teardown(status_tells_all, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(lists_are_told_and_edited, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(reload_says_the_outcome, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_difference_changes_nothing, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(rules_with_the_kernels_side, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(ways_and_their_state, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(a_leak_test, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(the_cache, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

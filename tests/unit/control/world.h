@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A server as the verbs see it, in memory: a configuration from text, lists, index, policy, cache, alarms, and an enforcer whose answers the test says. */
+/* A server as the verbs see it, in memory: a configuration from text, lists, index, policy, cache, alarms, and an enforcer whose
+ * answers the test says. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +14,9 @@
 struct world {
 	struct control_env env;
 	struct snapshot snap;
-	bool is_starting;         /* no snapshot yet */
-	unsigned taken;           /* snapshots not given back */
-	unsigned taken_at_compile; /* … when the compiler was last asked */
+	bool is_starting;            /* no snapshot yet */
+	unsigned taken;              /* snapshots not given back */
+	unsigned taken_at_compile;   /* … when the compiler was last asked */
 	const char *state, *address; /* the enforcer's answers, JSON text; NULL: it does not answer */
 	int reload_result;
 	const char *reload_said;
