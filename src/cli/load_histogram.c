@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Values below 128 have a bucket each. Above, a value with its top bit at e is shifted right by e - 7; what is left, 128..255, picks
- * the bucket in the block of that shift. */
+/* Values below 128 have a bucket each. Above, a value with its top bit at e is shifted right by e - 7; what is left, 128..255,
+ * picks the bucket in the block of that shift. */
 #include "cli/load_histogram.h"
 
 static unsigned bucket_of(uint64_t ns)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A mix is a row of parts with weights. A part is either a pattern, compiled to wire bytes with holes, or a file, kept as one run of
- * records {length, question} with an offset for each.
+/* A mix is a row of parts with weights. A part is either a pattern, compiled to wire bytes with holes, or a file, kept as one run
+ * of records {length, question} with an offset for each.
  *
- * A compiled pattern is a row of pieces: a literal, N random letters, or the counter. A piece that begins a label first writes a length
- * byte, which is set when the label ends. A pattern without holes is one literal piece: the whole name. */
+ * A compiled pattern is a row of pieces: a literal, N random letters, or the counter. A piece that begins a label first writes a
+ * length byte, which is set when the label ends. A pattern without holes is one literal piece: the whole name. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -46,9 +46,12 @@ struct names {
 	struct part *part[NAMES_PARTS_MAX];
 };
 
-static const struct { const char *text; uint16_t type; } type_names[] = { { "A", 1 }, { "NS", 2 }, { "CNAME", 5 }, { "SOA", 6 }, { "PTR", 12 },
-	{ "MX", 15 }, { "TXT", 16 }, { "AAAA", 28 }, { "SRV", 33 }, { "NAPTR", 35 }, { "DS", 43 }, { "RRSIG", 46 }, { "NSEC", 47 },
-	{ "DNSKEY", 48 }, { "TLSA", 52 }, { "SVCB", 64 }, { "HTTPS", 65 }, { "SPF", 99 }, { "ANY", 255 }, { "CAA", 257 } };
+static const struct {
+	const char *text;
+	uint16_t type;
+} type_names[] = {{"A", 1}, {"NS", 2}, {"CNAME", 5}, {"SOA", 6}, {"PTR", 12}, {"MX", 15}, {"TXT", 16}, {"AAAA", 28}, {"SRV", 33},
+        {"NAPTR", 35}, {"DS", 43}, {"RRSIG", 46}, {"NSEC", 47}, {"DNSKEY", 48}, {"TLSA", 52}, {"SVCB", 64}, {"HTTPS", 65},
+        {"SPF", 99}, {"ANY", 255}, {"CAA", 257}};
 
 uint16_t type_from_text(const char *text, size_t len)
 {
@@ -133,7 +136,7 @@ static int piece_add(struct part *p, enum piece_kind kind, size_t at, size_t len
 {
 	if (p->pieces == PIECES_MAX)
 		return NW_ETOOLONG;
-	p->piece[p->pieces++] = (struct piece){ .kind = kind, .at = (uint8_t)at, .len = (uint8_t)len };
+	p->piece[p->pieces++] = (struct piece){.kind = kind, .at = (uint8_t)at, .len = (uint8_t)len};
 	return 0;
 }
 
@@ -345,7 +348,8 @@ static void put_letters(uint64_t *random, uint8_t *out, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		unsigned __int128 product;
 
-		/* One draw is good for 12 letters: the product's upper half is a letter, the lower half what is left of the draw. */
+		/* One draw is good for 12 letters: the product's upper half is a letter, the lower half what is left of the draw.
+		 */
 		if (i % 12 == 0)
 			bits = random_next(random);
 		product = (unsigned __int128)bits * 26;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The command line of the load generator: options into load_options, names into a mix. Whatever is wrong is said here, with the mend. */
+/* The command line of the load generator: options into load_options, names into a mix. Whatever is wrong is said here, with the
+ * mend. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -13,17 +14,22 @@
 
 enum { WEIGHT_MAX = 1000000, EDNS_LEAST = 512 };
 
-static const struct load_options defaults = { .server = { .addr = { .family = AF_INET, .b = { 127, 0, 0, 1 } }, .port = 53 }, .rate = 1000,
-	.duration_ns = 10000000000, .timeout_ns = 2000000000, .connections = 4, .pipeline = 16 };
+static const struct load_options defaults = {.server = {.addr = {.family = AF_INET, .b = {127, 0, 0, 1}}, .port = 53},
+        .rate = 1000,
+        .duration_ns = 10000000000,
+        .timeout_ns = 2000000000,
+        .connections = 4,
+        .pipeline = 16};
 
-static const struct option long_options[] = { { "server", required_argument, NULL, 's' }, { "rate", required_argument, NULL, 'r' },
-	{ "duration", required_argument, NULL, 'd' }, { "count", required_argument, NULL, 'c' }, { "in-flight", required_argument, NULL, 'k' },
-	{ "window", required_argument, NULL, 'k' }, { "timeout", required_argument, NULL, 'w' }, { "tcp", no_argument, NULL, 't' },
-	{ "tcp-share", required_argument, NULL, 'T' }, { "connections", required_argument, NULL, 'C' }, { "pipeline", required_argument, NULL, 'P' },
-	{ "reuse", required_argument, NULL, 'U' }, { "sources", required_argument, NULL, 'S' }, { "name", required_argument, NULL, 'n' },
-	{ "names", required_argument, NULL, 'f' }, { "mix", required_argument, NULL, 'm' }, { "ordered", no_argument, NULL, 'o' },
-	{ "type", required_argument, NULL, 'y' }, { "edns", required_argument, NULL, 'e' }, { "seed", required_argument, NULL, 'x' },
-	{ "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { 0 } };
+static const struct option long_options[] = {{"server", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
+        {"duration", required_argument, NULL, 'd'}, {"count", required_argument, NULL, 'c'},
+        {"in-flight", required_argument, NULL, 'k'}, {"window", required_argument, NULL, 'k'},
+        {"timeout", required_argument, NULL, 'w'}, {"tcp", no_argument, NULL, 't'}, {"tcp-share", required_argument, NULL, 'T'},
+        {"connections", required_argument, NULL, 'C'}, {"pipeline", required_argument, NULL, 'P'},
+        {"reuse", required_argument, NULL, 'U'}, {"sources", required_argument, NULL, 'S'},
+        {"name", required_argument, NULL, 'n'}, {"names", required_argument, NULL, 'f'}, {"mix", required_argument, NULL, 'm'},
+        {"ordered", no_argument, NULL, 'o'}, {"type", required_argument, NULL, 'y'}, {"edns", required_argument, NULL, 'e'},
+        {"seed", required_argument, NULL, 'x'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 
 static int __attribute__((format(printf, 1, 2))) wrong(const char *fmt, ...)
 {
@@ -39,8 +45,10 @@ static int __attribute__((format(printf, 1, 2))) wrong(const char *fmt, ...)
 
 int load_duration_parse(uint64_t *ret_ns, const char *text)
 {
-	static const struct { const char *unit; uint64_t ns; } units[] = { { "", 1000000000 }, { "s", 1000000000 }, { "ms", 1000000 },
-		{ "m", 60000000000 }, { "h", 3600000000000 } };
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {{"", 1000000000}, {"s", 1000000000}, {"ms", 1000000}, {"m", 60000000000}, {"h", 3600000000000}};
 	char *end;
 	unsigned long long value;
 
@@ -78,14 +86,15 @@ static int number(uint64_t *ret, const char *option, const char *text, uint64_t 
 	if (*text >= '0' && *text <= '9')
 		value = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
-		return wrong("--%s takes a number from %llu to %llu, not `%s`", option, (unsigned long long)least, (unsigned long long)most, text);
+		return wrong("--%s takes a number from %llu to %llu, not `%s`", option, (unsigned long long)least,
+		        (unsigned long long)most, text);
 	*ret = value;
 	return 0;
 }
 
 static int number_unsigned(unsigned *ret, const char *option, const char *text, unsigned least, unsigned most)
 {
-	uint64_t value;
+	uint64_t value = 0;
 	int r = number(&value, option, text, least, most);
 
 	if (r >= 0)
@@ -95,17 +104,21 @@ static int number_unsigned(unsigned *ret, const char *option, const char *text, 
 
 static int duration(uint64_t *ret, const char *option, const char *text, uint64_t most_ns)
 {
-	uint64_t value;
+	uint64_t value = 0;
 
 	if (load_duration_parse(&value, text) < 0 || !value || value > most_ns)
-		return wrong("--%s takes a time up to %llu s, as 10s or 500ms, not `%s`", option, (unsigned long long)(most_ns / 1000000000), text);
+		return wrong("--%s takes a time up to %llu s, as 10s or 500ms, not `%s`", option,
+		        (unsigned long long)(most_ns / 1000000000), text);
 	*ret = value;
 	return 0;
 }
 
 /* What the names need to know is set by options that may stand behind them, so they are added when all are read. */
 struct names_wanted {
-	struct { char *text; bool is_file; } item[NAMES_PARTS_MAX];
+	struct {
+		char *text;
+		bool is_file;
+	} item[NAMES_PARTS_MAX];
 	unsigned count;
 	uint16_t type;
 	bool is_ordered;
@@ -151,7 +164,9 @@ static int names_make(struct load_command *c, struct names_wanted *w)
 		if (!w->item[i].is_file) {
 			r = names_add_pattern(c->names, text, w->type, weight);
 			if (r < 0)
-				return wrong("--name `%s`: %s; write it like www.<10>.lan, host<#>.example or \"example.org AAAA\"", text, nw_strerror(r));
+				return wrong(
+				        "--name `%s`: %s; write it like www.<10>.lan, host<#>.example or \"example.org AAAA\"",
+				        text, nw_strerror(r));
 			continue;
 		}
 		r = names_add_file(c->names, text, w->type, weight, w->is_ordered, &line);
@@ -172,7 +187,8 @@ static int server_set(struct load_command *c, const char *text)
 	if (text && (endpoint_parse(&c->options.server, text, 53) < 0 || !c->options.server.port))
 		return wrong("--server takes ADDRESS@PORT, as 127.0.0.1@53 or [::1]@53, not `%s`", text);
 	addr_print(address, &c->options.server.addr);
-	snprintf(c->server, sizeof(c->server), c->options.server.addr.family == AF_INET6 ? "[%s]@%u" : "%s@%u", address, c->options.server.port);
+	snprintf(c->server, sizeof(c->server), c->options.server.addr.family == AF_INET6 ? "[%s]@%u" : "%s@%u", address,
+	        c->options.server.port);
 	return 0;
 }
 
@@ -185,7 +201,8 @@ static int one_option(struct load_command *c, struct names_wanted *w, int option
 	case 's':
 		return server_set(c, value);
 	case 'r':
-		return o->is_flood ? number(&o->rate, "rate", value, 1, PACE_RATE_MAX) : wrong("--rate belongs to flood; latency is a closed loop");
+		return o->is_flood ? number(&o->rate, "rate", value, 1, PACE_RATE_MAX)
+		                   : wrong("--rate belongs to flood; latency is a closed loop");
 	case 'd':
 		return duration(&o->duration_ns, "duration", value, longest_ns);
 	case 'c':
@@ -236,10 +253,10 @@ static int one_option(struct load_command *c, struct names_wanted *w, int option
 
 int load_command_parse(struct load_command *ret, int argc, char **argv)
 {
-	struct names_wanted wanted = { .type = 1 };
+	struct names_wanted wanted = {.type = 1};
 	int option, r;
 
-	*ret = (struct load_command){ .options = defaults };
+	*ret = (struct load_command){.options = defaults};
 	ret->options.is_flood = !strcmp(argv[0], "flood");
 	ret->options.seed = hash_seed();
 	r = server_set(ret, NULL);

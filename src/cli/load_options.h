@@ -5,14 +5,14 @@
 
 struct load_command {
 	struct load_options options;
-	struct names *names;   /* heap; load_command_free */
-	const char *asked;     /* the first --name or --names, for the report; points into argv */
+	struct names *names; /* heap; load_command_free */
+	const char *asked;   /* the first --name or --names, for the report; points into argv */
 	char server[ADDR_TEXT_MAX + 16];
 	bool is_json, is_help;
 };
 
-/* argv[0] is "latency" or "flood". 0, or NW_EMALFORMED when it has said on standard error what is wrong. ret->names is to be freed in
- * either case. */
+/* argv[0] is "latency" or "flood". 0, or NW_EMALFORMED when it has said on standard error what is wrong. ret->names is to be
+ * freed in either case. */
 int load_command_parse(struct load_command *ret, int argc, char **argv);
 void load_command_free(struct load_command *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the files of the load generator share. A source is a UDP socket or a TCP connection; each has slots for the queries that are out
- * on it, and a query's DNS id is its slot's number (for TCP plus a random base). Slots are taken from a queue that begins shuffled, so
- * ids are random and one is not used again before all others were.
+/* What the files of the load generator share. A source is a UDP socket or a TCP connection; each has slots for the queries that
+ * are out on it, and a query's DNS id is its slot's number (for TCP plus a random base). Slots are taken from a queue that begins
+ * shuffled, so ids are random and one is not used again before all others were.
  *
  * Every query that is out is in one list in the order of sending: the timeout is the same for all, so the oldest stands first. */
 #pragma once
@@ -23,9 +23,9 @@ struct pending {
 struct stream {
 	bool is_connecting, is_open;
 	uint16_t id_base;
-	uint32_t asked;          /* queries on this connection */
-	uint64_t retry_ns;       /* no new connection before */
-	uint8_t *out, *in;       /* whole messages with length prefix; capacity stream_out_size(), stream_in_size */
+	uint32_t asked;    /* queries on this connection */
+	uint64_t retry_ns; /* no new connection before */
+	uint8_t *out, *in; /* whole messages with length prefix; capacity stream_out_size(), stream_in_size */
 	size_t out_len, out_at, in_len;
 };
 
@@ -45,7 +45,7 @@ struct load {
 	struct load_result *result;
 	struct pace pace;
 	uint64_t start_ns, end_ns, random;
-	uint64_t issued;       /* queries of the pace that were taken on or given up */
+	uint64_t issued; /* queries of the pace that were taken on or given up */
 	uint32_t out_count, oldest, newest;
 	struct pending *pending;
 	struct source *source; /* UDP first, then TCP */
@@ -68,7 +68,8 @@ static inline uint64_t load_now_ns(void)
 
 /* load_query.c: the life of one query. */
 struct load_second *load_second_of(struct load *l, uint64_t intended_ns);
-/* Takes a slot and writes the message. Returns its length, 0 when the source has no slot left; *ret_slot is counted over all sources. */
+/* Takes a slot and writes the message. Returns its length, 0 when the source has no slot left; *ret_slot is counted over all
+ * sources. */
 size_t query_make(struct load *l, struct source *s, uint64_t intended_ns, uint8_t out[LOAD_QUERY_MAX], uint32_t *ret_slot);
 void query_sent(struct load *l, uint32_t slot, uint64_t now_ns);
 /* A slot whose query did not leave after all. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The life of one query of the load generator: a slot is taken, the query is sent, answered or lost, and the slot goes back. Everything
- * that is counted per query is counted here. */
+/* The life of one query of the load generator: a slot is taken, the query is sent, answered or lost, and the slot goes back.
+ * Everything that is counted per query is counted here. */
 #include <string.h>
 #include "base/hash.h"
 #include "cli/load_private.h"
@@ -43,7 +43,7 @@ static void list_remove(struct load *l, uint32_t slot)
 
 static size_t put_opt(uint8_t *out, unsigned udp_size)
 {
-	const uint8_t opt[11] = { 0, 0, 41, (uint8_t)(udp_size >> 8), (uint8_t)udp_size };
+	const uint8_t opt[11] = {0, 0, 41, (uint8_t)(udp_size >> 8), (uint8_t)udp_size};
 
 	memcpy(out, opt, sizeof(opt));
 	return sizeof(opt);
@@ -60,7 +60,7 @@ size_t query_make(struct load *l, struct source *s, uint64_t intended_ns, uint8_
 	s->free_head = (s->free_head + 1) % s->slots;
 	s->free_count--;
 	id = (uint16_t)(slot + s->stream.id_base);
-	memcpy(out, (const uint8_t[HEADER]){ (uint8_t)(id >> 8), (uint8_t)id, FLAGS_HIGH_RD, 0, 0, 1 }, HEADER);
+	memcpy(out, (const uint8_t[HEADER]){(uint8_t)(id >> 8), (uint8_t)id, FLAGS_HIGH_RD, 0, 0, 1}, HEADER);
 	question = names_next(l->names, out + HEADER);
 	len = HEADER + question;
 	if (l->o->edns) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The figures of a run. Loss is everything that was offered and not answered, also what the generator itself did not send; that part is
- * named, so that nobody takes it for the server's. */
+/* The figures of a run. Loss is everything that was offered and not answered, also what the generator itself did not send; that
+ * part is named, so that nobody takes it for the server's. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -9,12 +9,14 @@
 
 enum { WORST_SHOWN = 3 };
 
-static const struct { const char *text, *key; double share; } quantiles[] = { { "median", "median", 0.5 }, { "p90", "p90", 0.9 },
-	{ "p99", "p99", 0.99 }, { "p99.9", "p99_9", 0.999 } };
+static const struct {
+	const char *text, *key;
+	double share;
+} quantiles[] = {{"median", "median", 0.5}, {"p90", "p90", 0.9}, {"p99", "p99", 0.99}, {"p99.9", "p99_9", 0.999}};
 enum { QUANTILES = sizeof(quantiles) / sizeof(quantiles[0]) };
 
-static const char *const rcode_names[LOAD_RCODES] = { "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
-	"NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI", "RCODE12", "RCODE13", "RCODE14", "RCODE15" };
+static const char *const rcode_names[LOAD_RCODES] = {"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED",
+        "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI", "RCODE12", "RCODE13", "RCODE14", "RCODE15"};
 
 static double us(uint64_t ns)
 {
@@ -101,13 +103,16 @@ static void print_latency(const struct load_options *o, const struct histogram *
 static void print_remarks(const struct load_options *o, const struct load_result *r)
 {
 	if (o->is_flood)
-		printf("late sends %" PRIu64 " (more than %d us after the intended time), worst %.1f us\n", r->late_sends, LOAD_LATE_NS / 1000, us(r->late_worst_ns));
+		printf("late sends %" PRIu64 " (more than %d us after the intended time), worst %.1f us\n", r->late_sends,
+		        LOAD_LATE_NS / 1000, us(r->late_worst_ns));
 	if (r->unsent)
-		printf("not sent by this generator: %" PRIu64 " (counted as lost)%s\n", r->unsent, o->in_flight ? "; the window was full" : "");
+		printf("not sent by this generator: %" PRIu64 " (counted as lost)%s\n", r->unsent,
+		        o->in_flight ? "; the window was full" : "");
 	if (r->own_drops)
 		printf("answers dropped here, this generator being too slow: %" PRIu64 " (counted as lost)\n", r->own_drops);
 	if (o->tcp_percent)
-		printf("TCP: %" PRIu64 " queries on %" PRIu64 " connections, %" PRIu64 " lost to connections that were closed\n", r->tcp_sent, r->connects, r->closed);
+		printf("TCP: %" PRIu64 " queries on %" PRIu64 " connections, %" PRIu64 " lost to connections that were closed\n",
+		        r->tcp_sent, r->connects, r->closed);
 	if (r->refused)
 		printf("connection refused: %" PRIu64 " times\n", r->refused);
 	if (r->truncated)
@@ -123,8 +128,8 @@ static void print_worst(const struct load_result *r)
 	for (unsigned i = 0; i < count; i++) {
 		const struct load_second *s = &r->second[worst[i]];
 
-		printf("%s second %u: offered %u, answered %u, lost %u, slowest %.1f us\n", i ? "              " : "worst seconds:", worst[i], s->offered,
-			s->answered, s->lost, us(s->max_ns));
+		printf("%s second %u: offered %u, answered %u, lost %u, slowest %.1f us\n",
+		        i ? "              " : "worst seconds:", worst[i], s->offered, s->answered, s->lost, us(s->max_ns));
 	}
 }
 
@@ -133,8 +138,8 @@ void load_report_text(const struct load_command *c, const struct load_result *r)
 	const char *separator = "";
 
 	print_heading(c);
-	printf("offered %" PRIu64 ", sent %" PRIu64 ", answered %" PRIu64 " (%.0f/s), lost %" PRIu64 " (%.3f %%)\n", r->offered, r->sent, r->answered,
-		per_second(r, r->answered), r->lost + r->unsent, lost_percent(r));
+	printf("offered %" PRIu64 ", sent %" PRIu64 ", answered %" PRIu64 " (%.0f/s), lost %" PRIu64 " (%.3f %%)\n", r->offered,
+	        r->sent, r->answered, per_second(r, r->answered), r->lost + r->unsent, lost_percent(r));
 	if (r->answered)
 		printf("answers: ");
 	for (unsigned i = 0; i < LOAD_RCODES; i++) {
@@ -178,8 +183,9 @@ static json_t *seconds_json(const struct load_result *r)
 		const struct load_second *s = &r->second[i];
 
 		if (s->offered)
-			json_array_append_new(seconds, json_pack("{s:i, s:i, s:i, s:i, s:f}", "second", i, "offered", s->offered, "answered", s->answered, "lost",
-				s->lost, "max_us", us(s->max_ns)));
+			json_array_append_new(
+			        seconds, json_pack("{s:i, s:i, s:i, s:i, s:f}", "second", i, "offered", s->offered, "answered",
+			                         s->answered, "lost", s->lost, "max_us", us(s->max_ns)));
 	}
 	return seconds;
 }
@@ -187,13 +193,18 @@ static json_t *seconds_json(const struct load_result *r)
 int load_report_json(const struct load_command *c, const struct load_result *r)
 {
 	const struct load_options *o = &c->options;
-	const struct { const char *key; uint64_t value; } counts[] = { { "offered", r->offered }, { "sent", r->sent }, { "answered", r->answered },
-		{ "lost", r->lost + r->unsent }, { "unsent", r->unsent }, { "closed", r->closed }, { "refused", r->refused }, { "stray", r->stray },
-		{ "own_drops", r->own_drops }, { "truncated", r->truncated }, { "tcp_sent", r->tcp_sent }, { "connects", r->connects },
-		{ "late_sends", r->late_sends }, { "in_flight", o->in_flight }, { "tcp_percent", o->tcp_percent }, { "seed", o->seed & INT64_MAX } };
-	json_t *root = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o}", "mode", o->is_flood ? "flood" : "latency", "server", c->server, "asked",
-		c->asked, "lost_percent", lost_percent(r), "answered_per_second", per_second(r, r->answered), "elapsed_s", (double)r->elapsed_ns / 1e9,
-		"late_worst_us", us(r->late_worst_ns), "latency_us", latency_json(&r->latency), "rcodes", rcodes_json(r));
+	const struct {
+		const char *key;
+		uint64_t value;
+	} counts[] = {{"offered", r->offered}, {"sent", r->sent}, {"answered", r->answered}, {"lost", r->lost + r->unsent},
+	        {"unsent", r->unsent}, {"closed", r->closed}, {"refused", r->refused}, {"stray", r->stray},
+	        {"own_drops", r->own_drops}, {"truncated", r->truncated}, {"tcp_sent", r->tcp_sent}, {"connects", r->connects},
+	        {"late_sends", r->late_sends}, {"in_flight", o->in_flight}, {"tcp_percent", o->tcp_percent},
+	        {"seed", o->seed & INT64_MAX}};
+	json_t *root = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o}", "mode", o->is_flood ? "flood" : "latency",
+	        "server", c->server, "asked", c->asked, "lost_percent", lost_percent(r), "answered_per_second",
+	        per_second(r, r->answered), "elapsed_s", (double)r->elapsed_ns / 1e9, "late_worst_us", us(r->late_worst_ns),
+	        "latency_us", latency_json(&r->latency), "rcodes", rcodes_json(r));
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		json_object_set_new(root, counts[i].key, json_integer((json_int_t)counts[i].value));

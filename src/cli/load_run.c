@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The loop of one run: take on what is due, receive, expire, and wait for the next of these. The last 50 us before a query is due are
- * spent polling instead of sleeping, because a sleep ends late by about as much. */
+/* The loop of one run: take on what is due, receive, expire, and wait for the next of these. The last 50 us before a query is due
+ * are spent polling instead of sleeping, because a sleep ends late by about as much. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -161,12 +161,12 @@ static unsigned take_on(struct load *l, uint64_t now_ns)
 static void receive(struct load *l, uint64_t now_ns, uint64_t until_ns)
 {
 	uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-	struct timespec wait = { .tv_sec = (time_t)(wait_ns / 1000000000), .tv_nsec = (long)(wait_ns % 1000000000) };
+	struct timespec wait = {.tv_sec = (time_t)(wait_ns / 1000000000), .tv_nsec = (long)(wait_ns % 1000000000)};
 
 	for (unsigned i = 0; i < l->source_count; i++) {
 		const struct source *s = &l->source[i];
 
-		l->poll[i] = (struct pollfd){ .fd = s->fd, .events = s->is_stream ? stream_wants(s) : POLLIN };
+		l->poll[i] = (struct pollfd){.fd = s->fd, .events = s->is_stream ? stream_wants(s) : POLLIN};
 	}
 	if (ppoll(l->poll, l->source_count, &wait, NULL) <= 0)
 		return;
@@ -244,12 +244,17 @@ static void loop(struct load *l, const volatile sig_atomic_t *is_stopped)
 
 int load_run(const struct load_options *o, struct names *names, const volatile sig_atomic_t *is_stopped, struct load_result *ret)
 {
-	struct load l = { .o = o, .names = names, .result = ret, .random = o->seed ^ 0x6e616d6577617921, .oldest = LOAD_NONE, .newest = LOAD_NONE };
+	struct load l = {.o = o,
+	        .names = names,
+	        .result = ret,
+	        .random = o->seed ^ 0x6e616d6577617921,
+	        .oldest = LOAD_NONE,
+	        .newest = LOAD_NONE};
 	int r;
 
 	l.server_len = endpoint_to_sockaddr(&l.server, &o->server);
 	l.pace.rate = o->rate ? o->rate : 1;
-	l.pace.count = pace_due(&(struct pace){ .rate = l.pace.rate, .count = UINT64_MAX }, o->duration_ns - 1);
+	l.pace.count = pace_due(&(struct pace){.rate = l.pace.rate, .count = UINT64_MAX}, o->duration_ns - 1);
 	if (o->count && o->count < l.pace.count)
 		l.pace.count = o->count;
 	r = load_open(&l);

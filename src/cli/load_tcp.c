@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The TCP side of the load generator: connections with up to `pipeline` queries out on each, renewed after `reuse` queries. A connection
- * is made when a query needs it, and counts into that query's latency. */
+/* The TCP side of the load generator: connections with up to `pipeline` queries out on each, renewed after `reuse` queries. A
+ * connection is made when a query needs it, and counts into that query's latency. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -83,7 +83,8 @@ static bool stream_has_room(const struct load *l, const struct source *s)
 	/* Queries that timed out have given their slots back and may still wait to be written. */
 	size_t waiting = s->stream.out_len - s->stream.out_at;
 
-	return s->free_count && (!l->o->reuse || s->stream.asked < l->o->reuse) && waiting + PREFIX + LOAD_QUERY_MAX <= stream_out_size(l);
+	return s->free_count && (!l->o->reuse || s->stream.asked < l->o->reuse) &&
+	       waiting + PREFIX + LOAD_QUERY_MAX <= stream_out_size(l);
 }
 
 bool streams_send(struct load *l, uint64_t intended_ns)

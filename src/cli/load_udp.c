@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The UDP side of the load generator: connected sockets, sendmmsg and recvmmsg of LOAD_BATCH. Sending blocks when the kernel's queue is
- * full, which then shows as late sends; receiving never blocks. */
+/* The UDP side of the load generator: connected sockets, sendmmsg and recvmmsg of LOAD_BATCH. Sending blocks when the kernel's
+ * queue is full, which then shows as late sends; receiving never blocks. */
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <string.h>
@@ -28,8 +28,8 @@ int udp_open(struct load *l, struct source *s)
 	return r;
 }
 
-/* Sends what was made. An error is about one message, or left from an earlier one: "connection refused" is reported once and the message
- * sent again; one that the kernel will not take otherwise is unsent. */
+/* Sends what was made. An error is about one message, or left from an earlier one: "connection refused" is reported once and the
+ * message sent again; one that the kernel will not take otherwise is unsent. */
 static void batch_send(struct load *l, struct source *s, struct mmsghdr *msg, const uint32_t *slot, unsigned made)
 {
 	unsigned at = 0;
@@ -73,8 +73,8 @@ unsigned udp_send(struct load *l, const uint64_t *intended_ns, unsigned count)
 
 		if (!len)
 			break;
-		iov[made] = (struct iovec){ .iov_base = bytes[made], .iov_len = len };
-		msg[made] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[made], .msg_iovlen = 1 } };
+		iov[made] = (struct iovec){.iov_base = bytes[made], .iov_len = len};
+		msg[made] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[made], .msg_iovlen = 1}};
 		made++;
 	}
 	batch_send(l, s, msg, slot, made);
@@ -95,8 +95,8 @@ void udp_receive(struct load *l, struct source *s)
 		int n;
 
 		for (unsigned i = 0; i < LOAD_BATCH; i++) {
-			iov[i] = (struct iovec){ .iov_base = bytes[i], .iov_len = ANSWER_MAX };
-			msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
+			iov[i] = (struct iovec){.iov_base = bytes[i], .iov_len = ANSWER_MAX};
+			msg[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
 		}
 		n = recvmmsg(s->fd, msg, LOAD_BATCH, MSG_DONTWAIT, NULL);
 		if (n < 0 && errno == ECONNREFUSED)

@@ -40,7 +40,8 @@ int parent_open_channels(struct parent *p)
 		p->pair_server_side[i] = pair[1];
 	}
 	p->shared_fd = memfd_create("nameway-steer", MFD_CLOEXEC);
-	if (p->shared_fd < 0 || ftruncate(p->shared_fd, sizeof *p->shared) < 0)
+	/* Not to be opened anew for writing by the server's user. */
+	if (p->shared_fd < 0 || ftruncate(p->shared_fd, sizeof *p->shared) < 0 || fchmod(p->shared_fd, 0600) < 0)
 		return -errno;
 	p->shared = mmap(NULL, sizeof *p->shared, PROT_READ | PROT_WRITE, MAP_SHARED, p->shared_fd, 0);
 	return p->shared == MAP_FAILED ? -errno : 0;
@@ -103,8 +104,11 @@ int start_enforcer(struct parent *p, bool is_restart)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	pid_t parent = getpid(), pid = fork();
-	if (pid < 0)
-		return -errno;
+	if (pid < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		return -EAGAIN;
+	}
 	if (pid == 0) {
 		become_child("nw-enforcer", parent);
 		struct enforcer_args args = { .parent_fd = pair[1], .channel_count = p->channel_count, .shared_fd = p->shared_fd, .state_fd = open_child_state(p, "enforcer"), .is_restart = is_restart };
@@ -130,6 +134,7 @@ int start_enforcer(struct parent *p, bool is_restart)
 	p->enforcer.pid = pid;
 	p->enforcer.fd = pair[0];
 	p->enforcer.started_ms = clock_ms();
+	p->is_enforcer_in_force = false;
 	return 0;
 }
 
@@ -158,8 +163,14 @@ int start_server(struct parent *p)
 	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
 	int page = reopen_read_only(p->shared_fd), state = server_state(p);
 	pid_t parent = getpid(), pid = fork();
-	if (pid < 0)
-		return -errno;
+	if (pid < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		close(page);
+		if (state >= 0)
+			close(state);
+		return -EAGAIN;
+	}
 	if (pid == 0) {
 		become_child("nw-server", parent);
 		struct server_args args = { .parent_fd = pair[1], .channel_count = p->channel_count, .shared_fd = page, .state_fd = state, .cache_bytes = p->config->cache_bytes };
@@ -190,6 +201,7 @@ int start_server(struct parent *p)
 	p->server.pid = pid;
 	p->server.fd = pair[0];
 	p->server.started_ms = clock_ms();
+	p->is_server_in_force = false;
 	return 0;
 }
 
@@ -212,12 +224,22 @@ int tell_enforcer(struct parent *p, uint16_t type, uint32_t serial, const char *
 	return sendmsg(p->enforcer.fd, &h, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+int send_server(struct parent *p, const struct ipc_msg *m, int fd1, int fd2)
+{
+	if (p->server.fd < 0)
+		return -ENOTCONN;
+	int r = ipc_send(p->server.fd, m, fd1, fd2);
+	if (r == -EAGAIN && p->server.pid) {
+		log_error("the server takes no messages any more; ending it");
+		kill(p->server.pid, SIGKILL);
+	}
+	return r;
+}
+
 int tell_server(struct parent *p, uint16_t type, uint32_t serial, const char *name, const char *text, int fd)
 {
 	struct ipc_msg m = { .type = type, .serial = serial };
-	if (p->server.fd < 0)
-		return -ENOTCONN;
 	snprintf(m.name, sizeof m.name, "%s", name);
 	snprintf(m.text, sizeof m.text, "%s", text);
-	return ipc_send(p->server.fd, &m, fd, -1);
+	return send_server(p, &m, fd, -1);
 }

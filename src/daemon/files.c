@@ -121,7 +121,7 @@ static void send_file(struct parent *p, const char *list, unsigned at, unsigned 
 	struct ipc_msg m = { .type = IPC_LIST_FILE, .a = at, .b = total, .c = reason };
 	snprintf(m.name, sizeof m.name, "%s", list);
 	snprintf(m.text, sizeof m.text, "%s", path);
-	if (ipc_send(p->server.fd, &m, fd, -1) < 0)
+	if (send_server(p, &m, fd, -1) < 0)
 		log_error("the server did not take a file of list `%s`", list);
 }
 

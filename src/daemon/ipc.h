@@ -18,7 +18,7 @@ enum ipc_type {
 	IPC_LIST_FILE,       /* fd (none when a = total = 0); name: list, text: path; a index, b total, c reason (enum ipc_list_reason) */
 	IPC_CONTROL,         /* fd: the client, fd2: memfd of the request; a uid, flag: may change */
 	IPC_WAY_SOCKET,      /* fd; a group, b server, flag: TCP; serial */
-	IPC_ENFORCER_NEW,    /* send prefixes and holds again; answered by IPC_RESTORED */
+	IPC_ENFORCER_NEW,    /* send prefixes and holds again; answered by IPC_RESTORED with the same serial, which here only counts */
 	IPC_ALARM,           /* name: key, text: what (empty: over) */
 	IPC_STOP,
 	/* server to parent */

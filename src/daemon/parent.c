@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "daemon/parent_private.h"
 
-enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
+enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, RETRY_MS = 1000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
 #define LAST_GOOD "last-good"
 
 /* --- the last good configuration --- */
@@ -54,6 +54,13 @@ static int load_last_good(const char *state, struct buf *bundle, struct config *
 
 /* --- the two-step change --- */
 
+static void warn_of_restart_keys(const struct config *old, const struct config *new)
+{
+	if (old->server.workers != new->server.workers || strcmp(old->server.state, new->server.state) || strcmp(old->server.control, new->server.control) ||
+		strcmp(old->server.user, new->server.user) || old->cache_bytes != new->cache_bytes)
+		log_warn("server.workers, state, control, user and cache.size take effect at the next start");
+}
+
 static const struct config *txn_config(const struct parent *p)
 {
 	return p->txn.config ? p->txn.config : p->config;
@@ -70,9 +77,43 @@ static void txn_end(struct parent *p, bool ok, const char *text)
 	report_init(&t->report);
 }
 
+/* The new configuration becomes the present one. */
+static void txn_take_over(struct parent *p)
+{
+	struct txn *t = &p->txn;
+	p->serial = t->serial;
+	if (!t->config)
+		return;
+	warn_of_restart_keys(p->config, t->config);
+	config_free(p->config);
+	buf_free(&p->bundle);
+	p->config = t->config;
+	p->bundle = t->bundle;
+	t->config = NULL;
+	t->bundle = (struct buf){ 0 };
+	log_set_level((enum log_level)p->config->server.log_level);
+	files_configure(p, p->config);
+}
+
+/* The kernel has it already: there is no way back, so a server that did not get there is started again with it. */
+static void txn_force(struct parent *p, const char *text)
+{
+	log_error("%s: the server is started again with the new configuration", text);
+	txn_take_over(p);
+	save_last_good(p);
+	p->is_server_in_force = false;
+	if (p->server.pid)
+		kill(p->server.pid, SIGKILL);
+	txn_end(p, true, "reloaded; the server had to be started again");
+}
+
 static void txn_fail(struct parent *p, const char *text)
 {
 	struct txn *t = &p->txn;
+	if (t->config && t->stage == TXN_SERVER_COMMIT) {
+		txn_force(p, text);
+		return;
+	}
 	log_error("the new configuration is not in force: %s", text);
 	if (t->config && p->is_ready) {
 		tell_enforcer(p, PARENT_ABANDON, t->serial, "", false, -1);
@@ -122,13 +163,6 @@ static void txn_to_server(struct parent *p)
 	tell_server(p, IPC_FINISH, t->serial, "", "", -1);
 }
 
-static void warn_of_restart_keys(const struct config *old, const struct config *new)
-{
-	if (old->server.workers != new->server.workers || strcmp(old->server.state, new->server.state) || strcmp(old->server.control, new->server.control) ||
-		strcmp(old->server.user, new->server.user) || old->cache_bytes != new->cache_bytes)
-		log_warn("server.workers, state, control, user and cache.size take effect at the next start");
-}
-
 static void become_ready(struct parent *p)
 {
 	p->is_ready = true;
@@ -144,20 +178,8 @@ static void txn_committed(struct parent *p)
 {
 	struct txn *t = &p->txn;
 	bool is_new = t->config != NULL;
-	if (is_new) {
-		if (p->config && p->config != t->config)
-			warn_of_restart_keys(p->config, t->config);
-		config_free(p->config);
-		buf_free(&p->bundle);
-		p->config = t->config;
-		p->bundle = t->bundle;
-		p->serial = t->serial;
-		t->config = NULL;
-		t->bundle = (struct buf){ 0 };
-		log_set_level((enum log_level)p->config->server.log_level);
-		files_configure(p, p->config);
-	}
-	p->serial = t->serial;
+	txn_take_over(p);
+	p->is_server_in_force = true;
 	interfaces_send(p);
 	bool is_listening = sockets_sync(p, p->config) == 0;
 	if (is_new)
@@ -170,14 +192,25 @@ static void txn_committed(struct parent *p)
 	txn_end(p, true, is_listening ? t->report.text.len ? t->report.text.bytes : "reloaded" : "reloaded, but not every address of server.listen could be taken: see `nameway status`");
 }
 
+/* Never one used before, so that late answers to a change given up match nothing; of the other parity than the present one's, since that chooses the slot
+ * of the enforcer's page. */
+static uint32_t next_serial(struct parent *p)
+{
+	p->last_serial += ((p->last_serial + 1) ^ p->serial) & 1 ? 1 : 2;
+	return p->last_serial;
+}
+
 void parent_reload(struct parent *p, int client_fd)
 {
 	struct txn *t = &p->txn;
 	if (t->stage != TXN_NONE || !p->is_ready) {
 		if (client_fd >= 0)
 			request_answer(client_fd, false, "a change of the configuration is under way; try again");
+		else
+			p->is_reload_due = true;
 		return;
 	}
+	p->is_reload_due = false;
 	t->client_fd = client_fd;
 	t->config = NULL;
 	if (config_bundle_read(&t->bundle, p->config_path, &t->report) < 0 || config_parse(&t->config, t->bundle.bytes, t->bundle.len, &t->report) < 0) {
@@ -190,7 +223,7 @@ void parent_reload(struct parent *p, int client_fd)
 	uint16_t port;
 	if (t->config->hijack.is_on && !p->hijack_port && sockets_pick_hijack_port(t->config, &port) == 0)
 		p->hijack_port = port;
-	t->serial = p->serial + 1;
+	t->serial = next_serial(p);
 	t->config->serial = t->serial;
 	txn_begin(p, TXN_ENFORCER_PREPARE);
 }
@@ -202,7 +235,7 @@ static void on_enforcer_reply(struct parent *p)
 	struct steer_parent_reply m;
 	struct txn *t = &p->txn;
 	ssize_t n = recv(p->enforcer.fd, &m, sizeof m, MSG_DONTWAIT);
-	if (n != sizeof m)
+	if (n != sizeof m || m.serial != t->serial)
 		return;
 	m.text[sizeof m.text - 1] = 0;
 	if (m.type == PARENT_PREPARE && (t->stage == TXN_ENFORCER_PREPARE || t->stage == TXN_ENFORCER_BACK)) {
@@ -212,9 +245,10 @@ static void on_enforcer_reply(struct parent *p)
 			txn_to_server(p);
 		else {
 			t->stage = TXN_RESTORE;
-			tell_server(p, IPC_ENFORCER_NEW, t->serial, "", "", -1);
+			tell_server(p, IPC_ENFORCER_NEW, ++p->restore_seq, "", "", -1);
 		}
 	} else if (m.type == PARENT_COMMIT && (t->stage == TXN_ENFORCER_COMMIT || t->stage == TXN_ENFORCER_BACK_COMMIT)) {
+		p->is_enforcer_in_force = p->is_enforcer_in_force || m.result >= 0;
 		if (m.result < 0)
 			txn_fail(p, m.text);
 		else if (t->stage == TXN_ENFORCER_BACK_COMMIT)
@@ -243,8 +277,10 @@ static void on_server_message(struct parent *p)
 {
 	struct ipc_msg m;
 	struct txn *t = &p->txn;
-	int fd, fd2;
-	if (ipc_receive(p->server.fd, &m, &fd, &fd2) < 0)
+	int fd, fd2, r = ipc_receive(p->server.fd, &m, &fd, &fd2);
+	if (r == -EPIPE && p->server.pid)
+		kill(p->server.pid, SIGKILL); /* it closed the channel, or is ending */
+	if (r < 0)
 		return;
 	if (fd >= 0)
 		close(fd);
@@ -257,17 +293,25 @@ static void on_server_message(struct parent *p)
 	else if (m.type == IPC_PREPARED && t->stage == TXN_SERVER_PREPARE && m.serial == t->serial) {
 		if (m.result < 0)
 			txn_fail(p, m.text[0] ? m.text : nw_strerror(m.result));
-		else if (t->config || !p->is_ready)
+		else if (t->config || !p->is_enforcer_in_force)
 			commit_enforcer(p, TXN_ENFORCER_COMMIT);
 		else {
 			/* A server started again: the kernel already is as the configuration says. */
 			t->stage = TXN_SERVER_COMMIT;
 			tell_server(p, IPC_COMMIT, t->serial, "", "", -1);
 		}
-	} else if (m.type == IPC_COMMITTED && t->stage == TXN_SERVER_COMMIT && m.serial == t->serial)
-		txn_committed(p);
-	else if (m.type == IPC_RESTORED && t->stage == TXN_RESTORE)
-		commit_enforcer(p, TXN_ENFORCER_BACK_COMMIT);
+	} else if (m.type == IPC_COMMITTED && t->stage == TXN_SERVER_COMMIT && m.serial == t->serial) {
+		if (m.result < 0)
+			txn_fail(p, m.text);
+		else
+			txn_committed(p);
+	} else if (m.type == IPC_RESTORED && t->stage == TXN_RESTORE && m.serial == p->restore_seq) {
+		/* Without all that sets hold the packet rules would let through what is missing. */
+		if (m.result < 0)
+			txn_fail(p, "the sets of the new enforcer could not be filled");
+		else
+			commit_enforcer(p, TXN_ENFORCER_BACK_COMMIT);
+	}
 }
 
 /* --- children that die --- */
@@ -276,6 +320,11 @@ static void note_death(struct parent *p, struct child *c, const char *name, int 
 {
 	uint64_t now = clock_ms();
 	c->pid = 0;
+	p->retry_at_ms = 0;
+	if (c == &p->enforcer)
+		p->is_enforcer_in_force = false;
+	else
+		p->is_server_in_force = false;
 	c->quick_deaths = now - c->started_ms < QUICK_DEATH_MS ? c->quick_deaths + 1 : 0;
 	uint64_t wait = c->quick_deaths ? (uint64_t)RESTART_FIRST_MS << (c->quick_deaths > 8 ? 8 : c->quick_deaths) : 0;
 	c->restart_at_ms = now + (wait > RESTART_MOST_MS ? RESTART_MOST_MS : wait);
@@ -285,7 +334,8 @@ static void note_death(struct parent *p, struct child *c, const char *name, int 
 		log_error("the %s was ended by signal %d (%s); starting it again", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		log_error("the %s ended with status %d; starting it again", name, WEXITSTATUS(status));
-	if (p->txn.stage != TXN_NONE) {
+	/* The server alone ends a change that the kernel has: a new enforcer is then given the new configuration. */
+	if (p->txn.stage != TXN_NONE && !(c == &p->enforcer && p->txn.stage == TXN_SERVER_COMMIT)) {
 		char text[96];
 		snprintf(text, sizeof text, "the %s ended in the middle of the change", name);
 		if (p->txn.config)
@@ -309,21 +359,43 @@ static void reap(struct parent *p)
 			note_death(p, &p->server, "server", status);
 }
 
+static bool are_both_in_force(const struct parent *p)
+{
+	return p->is_enforcer_in_force && p->is_server_in_force;
+}
+
+/* Starts who is gone, and takes through the steps who does not carry the present configuration: once a second, until it does. */
 static void restart_children(struct parent *p, uint64_t now)
 {
-	if (p->is_stopping || p->txn.stage != TXN_NONE)
+	if (p->is_stopping || !p->is_ready || p->txn.stage != TXN_NONE || are_both_in_force(p))
 		return;
-	if (!p->enforcer.pid && now >= p->enforcer.restart_at_ms && start_enforcer(p, true) == 0) {
-		p->txn.config = NULL;
-		p->txn.serial = p->serial;
-		txn_begin(p, TXN_ENFORCER_BACK);
-	} else if (!p->server.pid && now >= p->server.restart_at_ms && start_server(p) == 0) {
-		p->txn.config = NULL;
-		p->txn.serial = p->serial;
+	if (!p->enforcer.pid && now >= p->enforcer.restart_at_ms)
+		start_enforcer(p, true);
+	if (!p->server.pid && now >= p->server.restart_at_ms && start_server(p) == 0) {
 		interfaces_send(p);
 		sockets_send_all(p);
-		txn_to_server(p);
 	}
+	if (!p->enforcer.pid || !p->server.pid || now < p->retry_at_ms)
+		return;
+	p->retry_at_ms = now + RETRY_MS;
+	p->txn.config = NULL;
+	p->txn.serial = p->serial;
+	if (p->is_enforcer_in_force)
+		txn_to_server(p);
+	else
+		txn_begin(p, p->is_server_in_force ? TXN_ENFORCER_BACK : TXN_ENFORCER_PREPARE);
+}
+
+/* Whoever did not end its step is ended itself, but for a server that serves on by the present configuration. */
+static void txn_expire(struct parent *p)
+{
+	enum txn_stage stage = p->txn.stage;
+	bool is_servers = stage == TXN_SERVER_PREPARE || stage == TXN_SERVER_COMMIT || stage == TXN_RESTORE;
+	bool has_other = stage == TXN_SERVER_PREPARE && p->txn.config;
+	txn_fail(p, "it took too long");
+	struct child *c = is_servers ? &p->server : &p->enforcer;
+	if (p->is_ready && !has_other && c->pid)
+		kill(c->pid, SIGKILL);
 }
 
 /* --- start, loop, stop --- */
@@ -446,7 +518,7 @@ static void feed_watchdog(struct parent *p, uint64_t now)
 		return;
 	p->watchdog_at_ms = now + p->watchdog_ms;
 	uint64_t beat = atomic_load(&p->shared->heartbeat_ms);
-	if (p->enforcer.pid && p->server.pid && now - beat < 5000)
+	if (p->enforcer.pid && p->server.pid && now < beat + 5000)
 		notify_send(p->notify_fd, "WATCHDOG=1");
 }
 
@@ -464,7 +536,7 @@ static void turn(struct parent *p)
 	for (unsigned i = 0; i < requests; i++)
 		f[n++] = (struct pollfd){ .fd = p->requests[i].fd, .events = POLLIN };
 	uint64_t now = clock_ms(), next = files_turn(p, now);
-	if ((!p->enforcer.pid && p->enforcer.restart_at_ms < next) || (!p->server.pid && p->server.restart_at_ms < next))
+	if (p->is_ready && !are_both_in_force(p))
 		next = now + 10;
 	uint64_t wait = next > now ? next - now : 0;
 	poll(f, n, wait > TURN_MS ? TURN_MS : (int)wait);
@@ -494,7 +566,9 @@ static void turn(struct parent *p)
 	restart_children(p, now);
 	feed_watchdog(p, now);
 	if (p->txn.stage != TXN_NONE && now > p->txn.until_ms)
-		txn_fail(p, "it took too long");
+		txn_expire(p);
+	if (p->is_reload_due && p->txn.stage == TXN_NONE && are_both_in_force(p))
+		parent_reload(p, -1);
 }
 
 static void wait_child(struct child *c)
@@ -525,8 +599,8 @@ static void parent_stop(struct parent *p)
 		wait_child(&p->enforcer);
 	}
 	sockets_close_all(p);
-	if (p->control_fd >= 0)
-		unlink(p->config->server.control);
+	if (p->control_path)
+		unlink(p->control_path);
 	log_info("stopped");
 }
 
@@ -545,7 +619,7 @@ int parent_main(const char *config_path)
 	if (parent_open(&p) < 0)
 		return 1;
 	/* The first configuration goes the same way as every later one, as its own successor. */
-	p.serial = 1;
+	p.serial = p.last_serial = 1;
 	p.config->serial = 1;
 	files_configure(&p, p.config);
 	if (start_enforcer(&p, false) < 0 || start_server(&p) < 0) {

@@ -70,7 +70,12 @@ struct parent {
 	unsigned list_count;
 	uint64_t files_settle_ms, files_first_ms, files_poll_ms;
 	struct txn txn;
-	bool has_other_txn;              /* a new enforcer waits for the running change to end */
+	bool is_reload_due;              /* SIGHUP came while a change was under way */
+	/* Children that carry the configuration of `serial`; one that does not is taken through the steps (again). */
+	bool is_enforcer_in_force, is_server_in_force;
+	uint64_t retry_at_ms;
+	uint32_t last_serial, way_seq, restore_seq;
+	char *control_path;              /* as bound: the key takes effect at the next start */
 	struct request requests[REQUESTS_MAX];
 	unsigned request_count;
 	bool is_ready, is_stopping, is_on_last_good;
@@ -84,6 +89,7 @@ int start_enforcer(struct parent *p, bool is_restart);
 int start_server(struct parent *p);
 int tell_enforcer(struct parent *p, uint16_t type, uint32_t serial, const char *name, bool on, int fd);
 int tell_server(struct parent *p, uint16_t type, uint32_t serial, const char *name, const char *text, int fd);
+int send_server(struct parent *p, const struct ipc_msg *m, int fd1, int fd2); /* ends a server that does not read any more */
 /* interfaces.c */
 int interfaces_open(struct parent *p);
 void interfaces_read(struct parent *p);             /* dumps links and addresses again */

@@ -80,10 +80,14 @@ static int confine_calls(void)
 int drop_to_server(uid_t uid, gid_t gid, int state_fd)
 {
 	int r = 0;
+	/* The bounding set goes first, while that is still allowed; changing the user then empties the rest. */
+	capng_clear(CAPNG_SELECT_BOTH);
+	if (capng_apply(CAPNG_SELECT_BOUNDS) < 0)
+		return -EPERM;
 	if (uid && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0))
 		return -errno;
 	capng_clear(CAPNG_SELECT_BOTH);
-	if (capng_apply(uid ? CAPNG_SELECT_CAPS : CAPNG_SELECT_BOTH) < 0)
+	if (capng_apply(CAPNG_SELECT_CAPS) < 0)
 		return -EPERM;
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if ((r = no_new_privileges()) < 0)

@@ -10,9 +10,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "control/control.h"
 #include "daemon/parent_private.h"
+
+enum { WAY_MS = 3000 };
 
 static void make_directory(struct parent *p, const char *path)
 {
@@ -40,7 +43,7 @@ int requests_open(struct parent *p)
 	struct stat st;
 	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
 		/* A socket that somebody answers on belongs to a running nameway. */
-		if (connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0) {
+		if (connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0 || errno == EAGAIN) {
 			close(fd);
 			return -EADDRINUSE;
 		}
@@ -51,13 +54,14 @@ int requests_open(struct parent *p)
 	mode_t before = umask(0117);
 	int r = bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 64) < 0 ? -errno : 0;
 	umask(before);
-	if (r == 0 && chown(path, 0, p->user_gid) < 0)
+	if (r == 0 && lchown(path, 0, p->user_gid) < 0)
 		log_warn("%s: %s", path, strerror(errno));
 	if (r < 0) {
 		close(fd);
 		return r;
 	}
 	p->control_fd = fd;
+	p->control_path = strdup(path);
 	return 0;
 }
 
@@ -92,6 +96,24 @@ void requests_accept(struct parent *p, uint64_t now_ms)
 	p->requests[p->request_count++] = (struct request){ .fd = fd, .until_ms = now_ms + REQUEST_MS, .uid = who.uid, .gid = who.gid };
 }
 
+/* Replies to what was asked before, and not waited for, are passed over. */
+static int wait_for_way(struct parent *p, struct steer_parent_reply *ret)
+{
+	for (uint64_t until = clock_ms() + WAY_MS, now; (now = clock_ms()) < until;) {
+		struct pollfd wait = { .fd = p->enforcer.fd, .events = POLLIN };
+		if (poll(&wait, 1, (int)(until - now)) <= 0)
+			continue;
+		ssize_t n = recv(p->enforcer.fd, ret, sizeof *ret, MSG_DONTWAIT);
+		if (n == 0)
+			return -EPIPE;
+		if (n == sizeof *ret && ret->type == PARENT_WAY && ret->serial == p->way_seq) {
+			ret->text[sizeof ret->text - 1] = 0;
+			return 0;
+		}
+	}
+	return -ETIMEDOUT;
+}
+
 static void set_way(struct parent *p, int fd, const json_t *req)
 {
 	const char *name = json_string_value(json_object_get(req, "name"));
@@ -101,12 +123,11 @@ static void set_way(struct parent *p, int fd, const json_t *req)
 		return;
 	}
 	struct steer_parent_reply reply;
-	if (!name || tell_enforcer(p, PARENT_WAY, p->serial, name, on, -1) < 0) {
+	if (!name || !p->enforcer.pid || tell_enforcer(p, PARENT_WAY, ++p->way_seq, name, on, -1) < 0) {
 		request_answer(fd, false, "the enforcer cannot be told");
 		return;
 	}
-	struct pollfd wait = { .fd = p->enforcer.fd, .events = POLLIN };
-	if (poll(&wait, 1, 3000) <= 0 || recv(p->enforcer.fd, &reply, sizeof reply, MSG_DONTWAIT) != sizeof reply)
+	if (wait_for_way(p, &reply) < 0)
 		request_answer(fd, false, "the enforcer does not answer");
 	else
 		request_answer(fd, reply.result == 0, reply.result == 0 ? on ? "up" : "down" : reply.text);
@@ -129,7 +150,7 @@ static void serve(struct parent *p, unsigned i)
 	} else {
 		int mfd = ipc_memfd("nameway-request", q->text, q->len);
 		struct ipc_msg m = { .type = IPC_CONTROL, .a = q->uid, .flag = may_change };
-		if (mfd < 0 || p->server.fd < 0 || ipc_send(p->server.fd, &m, q->fd, mfd) < 0)
+		if (mfd < 0 || send_server(p, &m, q->fd, mfd) < 0)
 			request_answer(q->fd, false, "the server is being started; try again");
 		else
 			close(q->fd);

@@ -16,7 +16,7 @@
 #include "base/ring.h"
 #include "daemon/server_private.h"
 
-enum { TICK_MS = 20, JOURNAL_MS = 500, SWEEP_MS = 5000, HOLD_KEEP_S = 5 };
+enum { TICK_MS = 20, BARRIER_LOOK_MS = 10000, JOURNAL_MS = 500, SWEEP_MS = 5000, HOLD_KEEP_S = 5 };
 
 /* --- marked sockets of ways --- */
 
@@ -46,13 +46,23 @@ static int pool_take(struct way_pool *p)
 	return fd ? (int)(intptr_t)fd - 1 : -EAGAIN;
 }
 
+static uint32_t serial_in_force(struct server *s)
+{
+	pthread_mutex_lock(&s->snap_lock);
+	uint32_t serial = s->shown ? s->shown->serial : 0;
+	pthread_mutex_unlock(&s->snap_lock);
+	return serial;
+}
+
 /* A pool of a configuration gone by, or a fresh one. */
 static struct way_pool *spare_pool(struct server *s, uint32_t serial)
 {
 	unsigned n = atomic_load(&s->pool_count);
+	uint32_t in_force = serial_in_force(s);
 	for (unsigned i = 0; i < n; i++) {
 		struct way_pool *p = &s->pools[i];
-		if (serial - (uint32_t)(atomic_load(&p->key) >> 32) <= 2)
+		uint32_t of = (uint32_t)(atomic_load(&p->key) >> 32);
+		if (of == serial || (of && of == in_force))
 			continue;
 		atomic_store(&p->key, 0);
 		for (int fd; (fd = pool_take(p)) >= 0;)
@@ -71,6 +81,8 @@ static void make_pools(struct server *s, const struct config *c, uint32_t serial
 	for (unsigned g = 0; g < c->upstream_count; g++)
 		for (unsigned k = 0; c->upstreams[g].way >= 0 && k < c->upstreams[g].server_count; k++)
 			for (int tcp = 0; tcp < 2; tcp++) {
+				if (find_pool(s, pool_key(serial, g, k, tcp)))
+					continue; /* tried before */
 				struct way_pool *p = spare_pool(s, serial);
 				if (!p) {
 					log_error("too many upstreams belong to ways; some will not be asked");
@@ -79,6 +91,15 @@ static void make_pools(struct server *s, const struct config *c, uint32_t serial
 				atomic_store(&p->is_asked, false);
 				atomic_store_explicit(&p->key, pool_key(serial, g, k, tcp), memory_order_release);
 			}
+}
+
+/* Interfaces changed: a kept socket may be bound to one that was made anew, and would never send. */
+static void empty_pools(struct server *s)
+{
+	unsigned n = atomic_load(&s->pool_count);
+	for (unsigned i = 0; i < n; i++)
+		for (int fd; (fd = pool_take(&s->pools[i])) >= 0;)
+			close(fd);
 }
 
 int server_take_way_socket(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp)
@@ -145,6 +166,7 @@ static void take_links(struct server *s, int fd)
 		const struct links *old = atomic_exchange(&s->worker_shared.links, l);
 		rcu_wait();
 		free((void *)(uintptr_t)old);
+		empty_pools(s);
 	}
 	free(bytes);
 }
@@ -222,7 +244,7 @@ static bool take_message(struct server *s)
 	case IPC_LIST_FILE: take_list_file(s, &m, fd); fd = -1; break;
 	case IPC_CONTROL: control_take(s, fd, fd2, m.flag); fd = fd2 = -1; break;
 	case IPC_WAY_SOCKET: server_give_way_socket(s, &m, fd); fd = -1; break;
-	case IPC_ENFORCER_NEW: server_resend(s); break;
+	case IPC_ENFORCER_NEW: server_resend(s, m.serial); break;
 	case IPC_ALARM:
 		if (m.text[0])
 			alarm_set(s->alarms, m.name, "%s", m.text);
@@ -252,10 +274,28 @@ static void journal_holds(struct server *s, bool is_last)
 		alarm_clear(s->alarms, "state");
 }
 
+/* Steered answers that became SERVFAIL for want of the kernel's acknowledgement, since the last look. */
+static void look_at_barrier(struct server *s)
+{
+	static uint64_t seen;
+	uint64_t all = 0;
+	for (unsigned i = 0; i < s->worker_count; i++)
+		all += worker_counter(s->workers[i], C_BARRIER_LATE) + worker_counter(s->workers[i], C_BARRIER_FAILED);
+	if (all != seen)
+		alarm_set(s->alarms, "barrier", "the kernel's sets did not take the addresses of some answers in time: these were SERVFAIL. Mend: look at the other alarms and the log of the enforcer");
+	else
+		alarm_clear(s->alarms, "barrier");
+	seen = all;
+}
+
 static void do_chores(struct server *s)
 {
-	static uint64_t tidy_at, journal_at, sweep_at;
+	static uint64_t tidy_at, journal_at, sweep_at, barrier_at;
 	uint64_t now = clock_ms();
+	if (now >= barrier_at) {
+		barrier_at = now + BARRIER_LOOK_MS;
+		look_at_barrier(s);
+	}
 	if (now >= tidy_at) {
 		tidy_at = now + TICK_MS;
 		cache_tidy(s->cache, (uint32_t)(now / 1000));
@@ -359,12 +399,14 @@ int server_main(const struct server_args *args)
 		}
 		do_chores(&s);
 	}
-	for (unsigned i = 0; i < s.worker_count; i++)
-		worker_stop(s.workers[i]);
+	/* First who hands tasks to workers: a task given to a worker that ended would be waited for without end. */
+	server_abandon(&s); /* a verb may wait for the end of a configuration that will not come */
 	queue_close(&s.control_jobs);
 	pthread_join(s.control, NULL);
 	queue_close(&s.compile_jobs);
 	pthread_join(s.compiler, NULL);
+	for (unsigned i = 0; i < s.worker_count; i++)
+		worker_stop(s.workers[i]);
 	if (args->state_fd >= 0)
 		journal_holds(&s, true);
 	return 0;

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/rcu.h"
 #include "daemon/server_private.h"
 
+enum { WRITE_MS = 5000 };
 struct control_job { struct job job; int client_fd, request_fd; bool may_change; };
 
 static const struct snapshot *snapshot_take(void *ctx)
@@ -97,12 +99,14 @@ static const struct links *links_of(void *ctx)
 	return rcu_read(&s->worker_shared.links);
 }
 
+/* A reader who dawdles holds up the verbs that wait, for so long and no longer. */
 static void write_line(int fd, const char *line)
 {
-	size_t len = strlen(line);
-	for (size_t at = 0; at < len;) {
+	size_t len = strlen(line), at = 0;
+	for (uint64_t until = clock_ms() + WRITE_MS, now; ;) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
-		if (poll(&p, 1, 2000) <= 0)
+		now = clock_ms();
+		if (at == len || now >= until || poll(&p, 1, (int)(until - now)) <= 0)
 			return;
 		ssize_t n = send(fd, line + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -128,8 +132,10 @@ static void run_control(struct server *s, struct job *j)
 	if (r < 0 && !result)
 		result = json_string(nw_strerror(r));
 	char *line = control_reply(r, result);
+	rcu_offline();
 	if (line)
 		write_line(c->client_fd, line);
+	rcu_online();
 	free(line);
 	json_decref(request);
 	free(text);
@@ -139,7 +145,10 @@ static void run_control(struct server *s, struct job *j)
 
 void control_take(struct server *s, int client_fd, int request_fd, bool may_change)
 {
-	struct control_job *c = calloc(1, sizeof *c);
+	pthread_mutex_lock(&s->control_jobs.lock);
+	bool is_full = s->control_jobs.count >= CONTROL_JOBS_MAX;
+	pthread_mutex_unlock(&s->control_jobs.lock);
+	struct control_job *c = is_full ? NULL : calloc(1, sizeof *c);
 	if (!c) {
 		close(client_fd);
 		close(request_fd);

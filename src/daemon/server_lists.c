@@ -21,6 +21,7 @@ void queue_push(struct job_queue *q, struct job *j)
 	j->next = NULL;
 	*q->last = j;
 	q->last = &j->next;
+	q->count++;
 	pthread_cond_signal(&q->is_filled);
 	pthread_mutex_unlock(&q->lock);
 }
@@ -30,6 +31,7 @@ static struct job *queue_take(struct job_queue *q)
 	struct job *j = q->first;
 	if (j && !(q->first = j->next))
 		q->last = &q->first;
+	q->count -= j != NULL;
 	return j;
 }
 
@@ -374,10 +376,11 @@ static void run_abandon(struct server *s, struct job *j)
 
 static void run_resend(struct server *s, struct job *j)
 {
+	uint32_t serial = ((struct config_job *)j)->serial;
 	free(j);
 	const struct snapshot *n = judging(s);
 	int r = n && n->policy ? sets_resend(s, n) : 0;
-	tell_parent(s, IPC_RESTORED, n ? n->serial : 0, r, "");
+	tell_parent(s, IPC_RESTORED, serial, r, "");
 }
 
 static void push_config_job(struct server *s, void (*run)(struct server *, struct job *), struct config *c, uint32_t serial)
@@ -413,9 +416,9 @@ void server_abandon(struct server *s)
 	push_config_job(s, run_abandon, NULL, 0);
 }
 
-void server_resend(struct server *s)
+void server_resend(struct server *s, uint32_t serial)
 {
-	push_config_job(s, run_resend, NULL, 0);
+	push_config_job(s, run_resend, NULL, serial);
 }
 
 void server_offer(struct server *s, struct list_job *o)

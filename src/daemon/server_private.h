@@ -15,7 +15,7 @@
 #include "steer/holds_file.h"
 #include "steer/link.h"
 
-enum { WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
+enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
 
 struct server;
 struct job {
@@ -28,6 +28,7 @@ struct job_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t is_filled;
 	struct job *first, **last;
+	unsigned count;
 	bool is_closed;
 };
 
@@ -99,7 +100,7 @@ void server_finish(struct server *s, uint32_t serial);                   /* afte
 void server_offer(struct server *s, struct list_job *o);                /* takes it */
 void server_commit(struct server *s, uint32_t serial);
 void server_abandon(struct server *s);
-void server_resend(struct server *s);                                   /* the enforcer is new */
+void server_resend(struct server *s, uint32_t serial);                                   /* the enforcer is new */
 struct lists_hooks server_hooks(struct server *s);
 
 /* server_sets.c, compiler thread */

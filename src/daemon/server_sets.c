@@ -2,6 +2,7 @@
 /* What a change of lists or rules means for the kernel's sets. Compiler thread; called after an update is published and every worker has passed a
  * quiescent state, so that each answer judged by the old lists is in the cache and each later one fills the sets by itself.
  * Added names: addresses of cached answers they now steer go in. Removed names: addresses leave unless another name holds them. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -395,7 +396,8 @@ static bool resend_hold(void *ctx, const struct hold *d)
 {
 	struct gathering *g = ctx;
 	uint32_t expires = hold_expires_s(d);
-	if (expires > g->now_s && name_from_wire(&g->names[0], d->name, d->name_len) > 0)
+	unsigned at;
+	if (expires > g->now_s && rule_by_id(g->snap->config, d->rule_id, &at) && name_from_wire(&g->names[0], d->name, d->name_len) > 0)
 		gather(g, d->rule_id, &d->addr, &g->names[0], expires - g->now_s);
 	return false;
 }
@@ -410,8 +412,10 @@ int sets_resend(struct server *s, const struct snapshot *snap)
 	pthread_mutex_lock(&s->holds_lock);
 	holds_walk(s->holds, resend_hold, g);
 	pthread_mutex_unlock(&s->holds_lock);
-	if (send_gathered(g) < 0)
-		r = -1;
+	/* An address alone that is refused is told by its alarm; whoever holds it finds its way closed. */
+	int sent = send_gathered(g);
+	if (sent < 0 && sent != -EIO)
+		r = sent;
 	free(g);
 	return r;
 }

@@ -51,7 +51,7 @@ static int open_dns(const struct dns_socket *want)
 static void send_socket(struct parent *p, const struct dns_socket *s)
 {
 	struct ipc_msg m = { .type = IPC_SOCKET, .a = s->worker, .b = s->key, .c = s->ifindex, .flag = s->is_tcp };
-	if (p->server.fd >= 0 && ipc_send(p->server.fd, &m, s->fd, -1) < 0)
+	if (p->server.fd >= 0 && send_server(p, &m, s->fd, -1) < 0)
 		log_error("the server did not take a DNS socket");
 }
 
@@ -130,7 +130,7 @@ int sockets_sync(struct parent *p, const struct config *c)
 		}
 		struct ipc_msg m = { .type = IPC_SOCKET_GONE, .b = p->sockets[i].key };
 		if (p->server.fd >= 0)
-			ipc_send(p->server.fd, &m, -1, -1);
+			send_server(p, &m, -1, -1);
 		close(p->sockets[i].fd);
 		p->sockets[i] = p->sockets[--p->socket_count];
 	}
@@ -187,11 +187,11 @@ void sockets_for_way(struct parent *p, const struct ipc_msg *want)
 		int fd = open_for_way(c, want->a, want->b, want->flag);
 		if (fd < 0)
 			break;
-		int r = ipc_send(p->server.fd, &m, fd, -1);
+		int r = send_server(p, &m, fd, -1);
 		close(fd);
 		if (r < 0)
 			return;
 	}
 	/* One without a descriptor ends the answer, so that the server may ask again. */
-	ipc_send(p->server.fd, &m, -1, -1);
+	send_server(p, &m, -1, -1);
 }

@@ -16,14 +16,59 @@
 #include "base/log.h"
 #include "steer/enforcer_private.h"
 
-enum { SWEEP_MS = 1000, FOREIGN_MS = 10000, POLL_MAX_MS = 500 };
+enum { SWEEP_MS = 1000, FOREIGN_MS = 1000, REBUILD_MS = 100 /* between tries */, POLL_MAX_MS = 500 };
 
-static void forget_config(struct policy_config *pc)
+/* ways goes on referring to the configuration it was given last, also to one that was then refused. */
+static void forget_config(struct enforcer *e, struct policy_config *pc)
 {
-	config_free(pc->config);
+	if (pc->config && pc->config == e->ways_config)
+		e->retired = pc->config;
+	else
+		config_free(pc->config);
 	free(pc->foreign);
 	free(pc->foreign_at);
 	*pc = (struct policy_config){ 0 };
+}
+
+static int configure_ways(struct enforcer *e, struct config *c)
+{
+	int r = ways_configure(e->ways, c);
+	if (r == 0 && e->retired != c) {
+		config_free(e->retired);
+		e->retired = NULL;
+	}
+	if (r == 0)
+		e->ways_config = c;
+	return r;
+}
+
+static bool is_gone_rule(void *ctx, struct element *el)
+{
+	return !enforcer_rule(ctx, el->rule_id, NULL);
+}
+
+static void forget_gone_ranges(struct enforcer *e)
+{
+	for (unsigned i = 0; i < e->range_count;) {
+		if (enforcer_rule(e, e->ranges[i].rule_id, NULL)) {
+			i++;
+			continue;
+		}
+		free(e->ranges[i].r);
+		e->ranges[i] = e->ranges[--e->range_count];
+	}
+}
+
+/* With it goes what the mirror says of its own rules: their sets may go any time. */
+static void forget_prepared(struct enforcer *e)
+{
+	bool was_there = e->next.config;
+	forget_config(e, &e->next);
+	/* Before the first commit the mirror is what was adopted. */
+	if (!was_there || !e->now.config)
+		return;
+	elements_walk(&e->elements, is_gone_rule, e);
+	forget_gone_ranges(e);
 }
 
 static int count_foreign(struct policy_config *pc)
@@ -67,6 +112,12 @@ static bool list_live(void *ctx, struct element *el)
 	return false;
 }
 
+static bool is_lost(struct enforcer *e)
+{
+	enum nft_presence p;
+	return e->is_rebuild_due || ((e->elements.count || e->range_count) && nft_presence(e->nft, &p) == 0 && p == NFT_ABSENT);
+}
+
 /* Applies the layout of one configuration. with_contents puts the mirror's elements and ranges in at the same time: the table was lost. */
 static int apply_table(struct enforcer *e, const struct config *c, bool keeps_rules, bool with_contents)
 {
@@ -74,13 +125,14 @@ static int apply_table(struct enforcer *e, const struct config *c, bool keeps_ru
 	static struct endpoint never[256];
 	uint64_t p2p = 0, skip;
 	ways_bitmaps(e->ways, &skip, &skip, &skip, &p2p);
-	struct nft_layout l = { .config = c, .hijack_port = e->hijack_port, .keeps_rules = keeps_rules, .is_closed = keeps_rules, .direct_mark = direct_mark(c), .way_is_p2p = &p2p, .outside = outside,
+	uint16_t hijack_port = c == e->next.config ? e->next.hijack_port : e->now.hijack_port;
+	struct nft_layout l = { .config = c, .hijack_port = hijack_port, .keeps_rules = keeps_rules, .is_closed = keeps_rules, .direct_mark = direct_mark(c), .way_is_p2p = &p2p, .outside = outside,
 		.outside_count = ways_outside(e->ways, outside, 64), .never = never, .never_count = collect_never(e, c, never, 256) };
 	struct element_list all = { .e = e, .c = c };
 	struct nft_range_set *sets = NULL;
 	size_t set_count = 0;
 	int r = -ENOMEM;
-	if (with_contents) {
+	if (with_contents || is_lost(e)) {
 		all.v = calloc(e->elements.count + 1, sizeof *all.v);
 		sets = calloc(e->range_count + 1, sizeof *sets);
 		if (!all.v || !sets)
@@ -88,7 +140,7 @@ static int apply_table(struct enforcer *e, const struct config *c, bool keeps_ru
 		elements_walk(&e->elements, list_live, &all);
 		for (unsigned i = 0; i < e->range_count; i++) {
 			const struct kept_ranges *k = &e->ranges[i];
-			if (k->count && !k->is_partial && enforcer_rule(e, k->rule_id, NULL))
+			if (k->count && enforcer_rule(e, k->rule_id, NULL))
 				sets[set_count++] = (struct nft_range_set){ .rule_id = k->rule_id, .family = k->family, .which = k->which, .r = k->r, .count = k->count };
 		}
 	}
@@ -96,6 +148,9 @@ static int apply_table(struct enforcer *e, const struct config *c, bool keeps_ru
 out:
 	free(all.v);
 	free(sets);
+	/* Sets of rules that only the prepared configuration has were obsolete for the one in force: the mirror says what they hold, so they come back. */
+	if (r == 0 && !keeps_rules && e->next.config && c != e->next.config && apply_table(e, e->next.config, true, true) < 0)
+		forget_prepared(e);
 	return r;
 }
 
@@ -103,15 +158,18 @@ int enforcer_rebuild(struct enforcer *e)
 {
 	atomic_store(&e->shared->state, STEER_REBUILDING);
 	e->now_ms = clock_ms();
+	e->is_rebuild_due = true;
+	e->rebuild_at_ms = e->now_ms + REBUILD_MS;
 	int r = apply_table(e, e->now.config, false, true);
 	if (r == 0) {
+		e->rebuild_at_ms = 0;
 		e->is_rebuild_due = false;
 		e->counters_rebuilds++;
 		alarm_clear(e->alarms, "table");
 		atomic_store(&e->shared->state, STEER_READY);
 		log_info("somebody changed or removed our table; it stands again with %u addresses after %u ms", e->elements.count, (unsigned)(clock_ms() - e->now_ms));
 	} else {
-		alarm_set(e->alarms, "table", "our nft table could not be rebuilt: %s. Steered traffic stands still until it is; tried again every second", nft_error(e->nft));
+		alarm_set(e->alarms, "table", "our nft table could not be rebuilt: %s. Steered traffic stands still until it is; tried again all the time", nft_error(e->nft));
 	}
 	return r;
 }
@@ -211,7 +269,7 @@ static void adopt_sets(struct enforcer *e, const struct config *c)
 
 static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struct steer_parent_reply *reply)
 {
-	forget_config(&e->next);
+	forget_prepared(e);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return NW_EMALFORMED;
@@ -226,7 +284,7 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 	if (r < 0)
 		return r;
 	e->next.serial = m->serial;
-	e->hijack_port = m->hijack_port;
+	e->next.hijack_port = m->hijack_port;
 	const struct config *c = e->next.config;
 	if ((r = count_foreign(&e->next)) < 0 || (r = open_nft(e, c, reply)) < 0 || (r = refuse_clashes(e, c, reply)) < 0)
 		return r;
@@ -235,7 +293,7 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 	nft_presence(e->nft, &p);
 	if (is_first && p != NFT_ABSENT)
 		adopt_sets(e, c);
-	if ((is_first && (r = ways_configure(e->ways, c)) < 0) || (is_first && (r = ways_apply(e->ways, WAYS_APPLY_ALL)) < 0)) {
+	if ((is_first && (r = configure_ways(e, e->next.config)) < 0) || (is_first && (r = ways_apply(e->ways, WAYS_APPLY_ALL)) < 0)) {
 		snprintf(reply->text, sizeof reply->text, "routes and rules: %s", ways_error(e->ways));
 		return r;
 	}
@@ -246,15 +304,36 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 }
 
 /* Flows whose exit a rule change moves are dropped, so that they start anew where the rules now say. */
+static bool is_same_group(const struct cfg_group *a, const struct cfg_group *b)
+{
+	return !strcmp(a->name, b->name) && a->interface_count == b->interface_count && a->except_interface_count == b->except_interface_count && a->network_count == b->network_count &&
+		a->except_network_count == b->except_network_count && a->mac_count == b->mac_count && a->except_mac_count == b->except_mac_count &&
+		!memcmp(a->interfaces, b->interfaces, a->interface_count * sizeof a->interfaces[0]) &&
+		!memcmp(a->except_interfaces, b->except_interfaces, a->except_interface_count * sizeof a->interfaces[0]) &&
+		!memcmp(a->networks, b->networks, a->network_count * sizeof a->networks[0]) && !memcmp(a->except_networks, b->except_networks, a->except_network_count * sizeof a->networks[0]) &&
+		!memcmp(a->macs, b->macs, a->mac_count * sizeof a->macs[0]) && !memcmp(a->except_macs, b->except_macs, a->except_mac_count * sizeof a->macs[0]);
+}
+
+static bool are_same_clients(const struct config *a, const struct ids *ia, const struct config *b, const struct ids *ib)
+{
+	bool is_same = ia->count == ib->count;
+	for (unsigned i = 0; is_same && i < ia->count; i++)
+		is_same = is_same_group(&a->groups[ia->v[i]], &b->groups[ib->v[i]]);
+	return is_same;
+}
+
 static bool is_rule_moved(const struct config *a, const struct cfg_steer *ra, const struct config *b)
 {
-	for (unsigned i = 0; i < b->steer_count; i++)
-		if (b->steers[i].id == ra->id)
-			return b->steers[i].enabled != ra->enabled || strcmp(a->ways[ra->way].name, b->ways[b->steers[i].way].name) || a->ways[ra->way].mark != b->ways[b->steers[i].way].mark;
+	for (unsigned i = 0; i < b->steer_count; i++) {
+		const struct cfg_steer *rb = &b->steers[i];
+		if (rb->id == ra->id)
+			return rb->enabled != ra->enabled || strcmp(a->ways[ra->way].name, b->ways[rb->way].name) || a->ways[ra->way].mark != b->ways[rb->way].mark ||
+				!are_same_clients(a, &ra->clients, b, &rb->clients) || !are_same_clients(a, &ra->except_clients, b, &rb->except_clients);
+	}
 	return true;
 }
 
-struct moved { struct enforcer *e; const uint32_t *ids; unsigned id_count; struct addr v[256]; unsigned count; uint32_t mask; };
+struct moved { const uint32_t *ids; unsigned id_count; struct addr *v; unsigned count; };
 
 static bool drop_moved(void *ctx, struct element *el)
 {
@@ -264,49 +343,48 @@ static bool drop_moved(void *ctx, struct element *el)
 			m->v[m->count++] = el->addr;
 			break;
 		}
-	if (m->count == 256) {
-		flows_drop_addresses(m->v, m->count, m->mask);
-		m->count = 0;
-	}
 	return false;
+}
+
+/* A rule for everything took from, or gives to, connections of any way. */
+static bool is_for_everything(const struct cfg_steer *r)
+{
+	return !r->names.count && !r->has_gid && r->enabled;
+}
+
+static void drop_all_flows(const struct config *c)
+{
+	for (unsigned i = 0; i < c->way_count; i++)
+		enforcer_drop_mark(c->ways[i].mark, c->server.mark_mask);
+	enforcer_drop_mark(c->main_mark, c->server.mark_mask);
 }
 
 static void drop_moved_flows(struct enforcer *e, const struct config *old, const struct config *new)
 {
 	static uint32_t ids[2 * CONFIG_RULES_MAX];
-	struct moved m = { .e = e, .ids = ids, .mask = new->server.mark_mask };
+	struct moved m = { .ids = ids };
+	bool is_all = false;
 	for (unsigned i = 0; i < old->steer_count; i++)
-		if (is_rule_moved(old, &old->steers[i], new))
+		if (is_rule_moved(old, &old->steers[i], new)) {
 			ids[m.id_count++] = old->steers[i].id;
-	for (unsigned i = 0; i < new->steer_count; i++)
-		if (is_rule_moved(new, &new->steers[i], old))
-			ids[m.id_count++] = new->steers[i].id;
-	for (unsigned i = 0; i < old->steer_count; i++) {
-		const struct cfg_steer *r = &old->steers[i];
-		if (is_rule_moved(old, r, new) && !r->names.count && !r->has_gid && r->enabled)
-			flows_drop_mark(old->ways[r->way].mark, old->server.mark_mask);
-	}
-	if (m.id_count)
-		elements_walk(&e->elements, drop_moved, &m);
-	if (m.count)
-		flows_drop_addresses(m.v, m.count, m.mask);
-}
-
-static bool is_gone_rule(void *ctx, struct element *el)
-{
-	return !enforcer_rule(ctx, el->rule_id, NULL);
-}
-
-static void forget_gone_ranges(struct enforcer *e)
-{
-	for (unsigned i = 0; i < e->range_count;) {
-		if (enforcer_rule(e, e->ranges[i].rule_id, NULL)) {
-			i++;
-			continue;
+			is_all |= is_for_everything(&old->steers[i]);
 		}
-		free(e->ranges[i].r);
-		e->ranges[i] = e->ranges[--e->range_count];
+	for (unsigned i = 0; i < new->steer_count; i++)
+		if (is_rule_moved(new, &new->steers[i], old)) {
+			ids[m.id_count++] = new->steers[i].id;
+			is_all |= is_for_everything(&new->steers[i]);
+		}
+	if (!is_all && (!m.id_count || !e->elements.count))
+		return;
+	m.v = is_all ? NULL : malloc(e->elements.count * sizeof *m.v);
+	if (!m.v) {
+		drop_all_flows(old);
+		return;
 	}
+	elements_walk(&e->elements, drop_moved, &m);
+	if (m.count)
+		enforcer_drop_flows(m.v, m.count, new->server.mark_mask, -1, NULL, 0);
+	free(m.v);
 }
 
 /* A mark that now means another way, or none, must not live on in connections. */
@@ -329,7 +407,7 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 		return NW_ESTALE;
 	const struct config *c = e->next.config;
 	e->now_ms = clock_ms();
-	int r = ways_configure(e->ways, c);
+	int r = configure_ways(e, e->next.config);
 	if (r < 0 || (r = ways_apply(e->ways, WAYS_APPLY_ADD)) < 0) {
 		snprintf(reply->text, sizeof reply->text, "routes and rules: %s", ways_error(e->ways));
 		goto back;
@@ -338,6 +416,7 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 		snprintf(reply->text, sizeof reply->text, "nft: %s", nft_error(e->nft));
 		goto back;
 	}
+	e->is_rebuild_due = false;
 	if (e->now.config) {
 		drop_remarked_flows(e->now.config, c);
 		drop_moved_flows(e, e->now.config, c);
@@ -348,7 +427,7 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 	ways_apply(e->ways, WAYS_APPLY_ALL);
 	elements_walk(&e->elements, is_gone_rule, e);
 	forget_gone_ranges(e);
-	forget_config(&old);
+	forget_config(e, &old);
 	e->is_committed = true;
 	if (c->server.table_protect && !nft_is_protected(e->nft))
 		log_warn("this kernel cannot protect our table (flags owner, persist: Linux 6.9): it is watched and rebuilt instead");
@@ -359,7 +438,7 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 	return 0;
 back:
 	if (e->now.config) {
-		ways_configure(e->ways, e->now.config);
+		configure_ways(e, e->now.config);
 		ways_apply(e->ways, WAYS_APPLY_ALL);
 	}
 	return r;
@@ -413,9 +492,12 @@ static void serve_parent(struct enforcer *e)
 	m.name[sizeof m.name - 1] = 0;
 	if (r == 0)
 		switch (m.type) {
-		case PARENT_PREPARE: r = prepare(e, &m, fd, &reply); break;
+		case PARENT_PREPARE:
+			if ((r = prepare(e, &m, fd, &reply)) < 0)
+				forget_prepared(e);
+			break;
 		case PARENT_COMMIT: r = commit(e, m.serial, &reply); break;
-		case PARENT_ABANDON: forget_config(&e->next); break;
+		case PARENT_ABANDON: forget_prepared(e); break;
 		case PARENT_WAY: r = set_way(e, &m, &reply); break;
 		case PARENT_STOP: e->is_stopping = true; break;
 		default: r = NW_EMALFORMED;
@@ -433,7 +515,7 @@ static void serve_parent(struct enforcer *e)
 static void serve_nft_events(struct enforcer *e)
 {
 	int ev = nft_events_read(e->nft);
-	if (!e->is_committed || ev <= 0)
+	if (ev <= 0)
 		return;
 	if (ev & (NFT_EV_OURS | NFT_EV_OVERFLOW))
 		e->is_rebuild_due = true;
@@ -445,7 +527,7 @@ static void drop_flows_of_changed(struct enforcer *e, const uint64_t before, con
 {
 	for (unsigned i = 0; i < e->now.config->way_count; i++)
 		if ((before ^ after) >> i & 1)
-			flows_drop_mark(e->now.config->ways[i].mark, e->now.config->server.mark_mask);
+			enforcer_drop_mark(e->now.config->ways[i].mark, e->now.config->server.mark_mask);
 }
 
 static void turn_ways(struct enforcer *e)
@@ -461,8 +543,8 @@ static void turn_ways(struct enforcer *e)
 		/* A way with a fallback moved its flows: they were NATed for the other exit and must begin anew. */
 		drop_flows_of_changed(e, off_before, off_after);
 	}
-	if (changed & WAYS_CH_OUTSIDE)
-		apply_table(e, e->now.config, false, false);
+	if ((changed & WAYS_CH_OUTSIDE) && apply_table(e, e->now.config, false, false) < 0)
+		e->is_rebuild_due = true;
 	alarm_ways(e);
 }
 
@@ -480,6 +562,8 @@ static int wait_for_work(struct enforcer *e)
 		p[n++] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
 	uint64_t until = e->ways_at_ms < e->now_ms ? 0 : e->ways_at_ms - e->now_ms;
 	int timeout = until > POLL_MAX_MS ? POLL_MAX_MS : (int)until;
+	if (e->is_rebuild_due && timeout > REBUILD_MS)
+		timeout = REBUILD_MS;
 	int r = poll(p, n, timeout);
 	e->now_ms = clock_ms();
 	if (r > 0 && p[0].revents)
@@ -493,7 +577,7 @@ static void turn(struct enforcer *e)
 	atomic_store(&e->shared->heartbeat_ms, e->now_ms);
 	if (e->nft)
 		serve_nft_events(e);
-	if (e->is_rebuild_due && e->is_committed)
+	if (e->is_rebuild_due && e->is_committed && e->now_ms >= e->rebuild_at_ms)
 		enforcer_rebuild(e);
 	if (e->nft)
 		enforcer_serve(e);
@@ -502,10 +586,10 @@ static void turn(struct enforcer *e)
 		e->sweep_at_ms = e->now_ms + SWEEP_MS;
 		enforcer_sweep(e);
 	}
-	if (e->is_foreign_due || e->now_ms >= e->foreign_at_ms) {
-		e->foreign_at_ms = e->now_ms + FOREIGN_MS;
-		if (e->is_foreign_due)
-			enforcer_refill_foreign(e);
+	/* At once, but not again and again while somebody else's tables change all the time. */
+	if (e->is_foreign_due && e->now_ms >= e->foreign_at_ms) {
+		enforcer_refill_foreign(e);
+		e->foreign_at_ms = clock_ms() + FOREIGN_MS;
 	}
 }
 
@@ -534,7 +618,7 @@ int enforcer_main(const struct enforcer_args *args)
 
 int enforcer_guard(const struct config *c, struct report *r)
 {
-	struct ways *w;
+	struct ways *w = NULL;
 	int rc = ways_open(&w);
 	if (rc == 0 && (rc = ways_configure(w, c)) == 0)
 		rc = ways_apply(w, WAYS_APPLY_CLOSED);

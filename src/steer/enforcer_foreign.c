@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "steer/enforcer_private.h"
 
+enum { REFILL_BATCH = 1000, SWEEP_DELETES = 300 };
+
 static unsigned set_count(const struct cfg_way *w)
 {
 	return w->set4_count + w->set6_count;
@@ -55,25 +57,33 @@ static bool is_usable(const struct cfg_way *w, unsigned i, const struct nft_fore
 	return f->exists && !f->is_constant && f->is_v6 == (i >= w->set4_count);
 }
 
-void enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct nft_element *v, size_t count)
+static bool has_family(const struct nft_element *v, size_t count, bool is_v6)
+{
+	for (size_t k = 0; k < count; k++)
+		if ((v[k].addr.family == AF_INET6) == is_v6)
+			return true;
+	return false;
+}
+
+/* One rule's elements. 0, or what failed where the administrator's sets alone steer (a way without interface). */
+int enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct nft_element *v, size_t count)
 {
 	if (!rule || rule->way < 0)
-		return;
+		return 0;
 	const struct cfg_way *w = &pc->config->ways[rule->way];
+	int failed = 0;
 	for (unsigned i = 0; i < set_count(w); i++) {
 		struct nft_foreign *f = &pc->foreign[pc->foreign_at[rule->way] + i];
-		if (!is_usable(w, i, f))
+		if (!has_family(v, count, i >= w->set4_count))
 			continue;
-		for (size_t k = 0; k < count; k++) {
-			if ((v[k].addr.family == AF_INET6) != f->is_v6)
-				continue;
-			int r = nft_foreign_put(e->nft, set_at(w, i), f, &v[k], 1);
-			if (r == -ENOENT)
-				e->is_foreign_due = true;
-			else if (r < 0)
-				alarm_of_set(e, set_at(w, i), nft_error(e->nft), "look at its flags and size");
-		}
+		int r = is_usable(w, i, f) ? nft_foreign_put(e->nft, set_at(w, i), f, v, count) : -ENXIO;
+		if (r == -ENOENT)
+			e->is_foreign_due = true;
+		else if (r < 0 && r != -ENXIO)
+			alarm_of_set(e, set_at(w, i), nft_error(e->nft), "look at its flags and size");
+		failed = r < 0 ? r : failed;
 	}
+	return w->interface[0] ? 0 : failed;
 }
 
 /* Whether another rule still wants `a` in the sets of this way. */
@@ -87,29 +97,41 @@ static bool is_wanted_elsewhere(struct enforcer *e, const struct policy_config *
 	return false;
 }
 
-void enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a)
+unsigned enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a, bool is_expired)
 {
 	const struct cfg_way *w = &pc->config->ways[rule->way];
+	unsigned sent = 0;
 	if (!set_count(w) || is_wanted_elsewhere(e, pc, rule, a))
-		return;
+		return 0;
 	for (unsigned i = 0; i < set_count(w); i++) {
 		struct nft_foreign *f = &pc->foreign[pc->foreign_at[rule->way] + i];
-		if (is_usable(w, i, f) && f->is_v6 == (a->family == AF_INET6))
-			nft_foreign_delete(e->nft, set_at(w, i), f, a, 1);
+		if (!is_usable(w, i, f) || f->is_v6 != (a->family == AF_INET6) || (is_expired && f->has_timeout))
+			continue;
+		nft_foreign_delete(e->nft, set_at(w, i), f, a, 1);
+		sent++;
 	}
+	return sent;
 }
 
-struct refill { struct enforcer *e; };
+struct refill { struct enforcer *e; uint32_t rule_id; unsigned count; struct nft_element v[REFILL_BATCH]; };
+
+static void refill_flush(struct refill *r)
+{
+	const struct policy_config *pc;
+	const struct cfg_steer *rule = enforcer_rule(r->e, r->rule_id, &pc);
+	if (r->count)
+		enforcer_put_foreign(r->e, pc, rule, r->v, r->count);
+	r->count = 0;
+}
 
 static bool refill_one(void *ctx, struct element *el)
 {
-	struct enforcer *e = ((struct refill *)ctx)->e;
-	const struct policy_config *pc;
-	const struct cfg_steer *rule = enforcer_rule(e, el->rule_id, &pc);
-	if (!rule || rule->way < 0 || !set_count(&pc->config->ways[rule->way]) || el->expires_ms <= e->now_ms)
+	struct refill *r = ctx;
+	if (el->rule_id != r->rule_id || el->expires_ms <= r->e->now_ms)
 		return false;
-	struct nft_element v = { .rule_id = el->rule_id, .addr = el->addr, .life_s = (uint32_t)((el->expires_ms - e->now_ms) / 1000 + 1) };
-	enforcer_put_foreign(e, pc, rule, &v, 1);
+	r->v[r->count++] = (struct nft_element){ .rule_id = el->rule_id, .addr = el->addr, .life_s = (uint32_t)((el->expires_ms - r->e->now_ms) / 1000 + 1) };
+	if (r->count == REFILL_BATCH)
+		refill_flush(r);
 	return false;
 }
 
@@ -119,23 +141,35 @@ void enforcer_refill_foreign(struct enforcer *e)
 	if (!e->now.config || !e->now.foreign_count)
 		return;
 	enforcer_probe_foreign(e, &e->now);
-	struct refill r = { e };
-	elements_walk(&e->elements, refill_one, &r);
+	static struct refill r;
+	const struct config *c = e->now.config;
+	for (unsigned i = 0; i < c->steer_count; i++) {
+		if (c->steers[i].way < 0 || !set_count(&c->ways[c->steers[i].way]))
+			continue;
+		r.e = e;
+		r.rule_id = c->steers[i].id;
+		elements_walk(&e->elements, refill_one, &r);
+		refill_flush(&r);
+	}
 }
 
+struct sweep { struct enforcer *e; unsigned deletes; };
+
+/* Sets without timeout are emptied by us, a bounded number of addresses each time. */
 static bool sweep_one(void *ctx, struct element *el)
 {
-	struct enforcer *e = ctx;
-	if (el->expires_ms > e->now_ms)
+	struct sweep *s = ctx;
+	if (el->expires_ms > s->e->now_ms || s->deletes >= SWEEP_DELETES)
 		return false;
 	const struct policy_config *pc;
-	const struct cfg_steer *rule = enforcer_rule(e, el->rule_id, &pc);
+	const struct cfg_steer *rule = enforcer_rule(s->e, el->rule_id, &pc);
 	if (rule && rule->way >= 0)
-		enforcer_delete_foreign(e, pc, rule, &el->addr);
+		s->deletes += enforcer_delete_foreign(s->e, pc, rule, &el->addr, true);
 	return true;
 }
 
 void enforcer_sweep(struct enforcer *e)
 {
-	elements_walk(&e->elements, sweep_one, e);
+	struct sweep s = { .e = e };
+	elements_walk(&e->elements, sweep_one, &s);
 }

@@ -17,15 +17,15 @@ struct kept_ranges {
 	uint8_t family, which;
 	unsigned count, cap;
 	struct range *r;
-	bool is_partial; /* parts are still coming */
 };
-enum { KEPT_RANGES_MAX = 4 * CONFIG_RULES_MAX };
+enum { KEPT_RANGES_MAX = 4 * CONFIG_RULES_MAX, KEPT_RANGES_ALL = 2000000 };
 
 struct bucket { double tokens; uint64_t at_ms; };
 
 struct policy_config {
 	struct config *config; /* NULL: none */
 	uint32_t serial;
+	uint16_t hijack_port;
 	struct nft_foreign *foreign; /* per way: sets4 then sets6, probed */
 	unsigned *foreign_at;        /* per way: where its sets begin in foreign[] */
 	unsigned foreign_count;
@@ -38,15 +38,16 @@ struct enforcer {
 	struct ways *ways;
 	struct alarms *alarms;
 	struct policy_config now, next;
-	uint16_t hijack_port;
+	struct config *ways_config, *retired; /* what ways refers to; and one it may still refer to, though no longer now or next */
 	struct elements elements;
 	struct kept_ranges ranges[KEPT_RANGES_MAX];
 	unsigned range_count;
+	struct kept_ranges coming; /* parts of one, until the last came */
 	struct bucket rate[ENFORCER_CHANNELS_MAX];
-	uint64_t now_ms, sweep_at_ms, foreign_at_ms, ways_at_ms;
+	uint64_t now_ms, sweep_at_ms, foreign_at_ms, ways_at_ms, rebuild_at_ms;
 	uint64_t counters_refused, counters_put, counters_rebuilds;
 	bool is_committed; /* packet rules of `now` stand in the kernel */
-	bool is_rebuild_due, is_foreign_due;
+	bool is_rebuild_due, is_foreign_due, has_put_alarm;
 	bool is_stopping;
 };
 
@@ -56,9 +57,12 @@ void enforcer_serve(struct enforcer *e);                 /* everything that wait
 int enforcer_rebuild(struct enforcer *e);                /* the table from the mirror, in one transaction */
 void enforcer_probe_foreign(struct enforcer *e, struct policy_config *pc);
 void enforcer_refill_foreign(struct enforcer *e);        /* administrators' sets that came (back) get what they should hold */
-void enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct nft_element *v, size_t count);
-void enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a);
+int enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct nft_element *v, size_t count);
+unsigned enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a, bool is_expired); /* returns how many transactions */
 void enforcer_sweep(struct enforcer *e);                 /* expired elements */
 void enforcer_publish_ways(struct enforcer *e);          /* way bitmaps to the shared page */
+/* enforcer_flows.c: dropping connections may take long, so it is done by a thread of its own. reply (may be NULL) is sent to fd after it. */
+void enforcer_drop_flows(const struct addr *a, unsigned count, uint32_t mask, int fd, const void *reply, size_t len);
+void enforcer_drop_mark(uint32_t mark, uint32_t mask);
 json_t *enforcer_state_json(struct enforcer *e);
 json_t *enforcer_address_json(struct enforcer *e, const struct addr *a);

@@ -214,7 +214,7 @@ static bool ranges_hold(const struct kept_ranges *k, const struct addr *a)
 {
 	size_t len = a->family == AF_INET ? 4 : 16;
 	unsigned low = 0, high = k->count;
-	if (k->is_partial || !k->count || k->r[0].first.family != a->family)
+	if (!k->count || k->r[0].first.family != a->family)
 		return false;
 	while (low < high) {
 		unsigned mid = (low + high) / 2;

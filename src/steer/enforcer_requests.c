@@ -266,7 +266,7 @@ static void serve_release(struct enforcer *e, int fd, const struct steer_release
 		const struct policy_config *pc;
 		const struct cfg_steer *rule = enforcer_rule(e, del[i].rule_id, &pc);
 		if (rule && rule->way >= 0)
-			enforcer_delete_foreign(e, pc, rule, &del[i].addr);
+			enforcer_delete_foreign(e, pc, rule, &del[i].addr, false);
 	}
 	/* Told when the connections are gone as well. */
 	size_t len = offsetof(struct steer_ack, status) + out.count;

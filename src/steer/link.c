@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/hash.h"
 
 struct steer_link {
 	pthread_mutex_t lock;
@@ -26,6 +27,10 @@ int link_new(struct steer_link **ret, int fd, const struct steer_shared *shared)
 	pthread_mutex_init(&l->lock, NULL);
 	l->fd = fd;
 	l->shared = shared;
+	/* The channel outlives a server: numbers begin where an earlier one's did not, so that its late answers match nothing. And nobody may read it for a while. */
+	l->seq = (uint32_t)hash_seed();
+	struct timeval wait = { .tv_sec = LINK_WAIT_MS / 1000 };
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
 	*ret = l;
 	return 0;
 }
@@ -49,7 +54,7 @@ static int ask(struct steer_link *l, const void *msg, size_t len, uint16_t want,
 {
 	uint64_t until = clock_ms() + LINK_WAIT_MS;
 	if (send(l->fd, msg, len, MSG_NOSIGNAL) < 0)
-		return -errno;
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	for (;;) {
 		uint64_t now = clock_ms();
 		struct pollfd p = { .fd = l->fd, .events = POLLIN };
@@ -81,8 +86,10 @@ static int ask(struct steer_link *l, const void *msg, size_t len, uint16_t want,
 int link_add(struct steer_link *l, const struct steer_element *e, unsigned count, uint8_t *status)
 {
 	int r = 0;
+	if (status)
+		memset(status, STEER_FAILED, count);
 	pthread_mutex_lock(&l->lock);
-	for (unsigned at = 0; at < count && r != -ETIMEDOUT;) {
+	for (unsigned at = 0; at < count && (r == 0 || r == -EIO);) {
 		unsigned n = count - at < STEER_BATCH_MAX ? count - at : STEER_BATCH_MAX;
 		l->out.add.type = STEER_ADD;
 		l->out.add.count = (uint16_t)n;
@@ -91,6 +98,8 @@ int link_add(struct steer_link *l, const struct steer_element *e, unsigned count
 		size_t got;
 		int fd, ra = ask(l, &l->out.add, offsetof(struct steer_add, e) + n * sizeof *e, STEER_ACK, l->seq, &got, &fd);
 		const struct steer_ack *ack = (const void *)l->in;
+		if (ra == 0 && (ack->count != n || got != offsetof(struct steer_ack, status) + n))
+			ra = -EPROTO;
 		for (unsigned i = 0; i < n; i++) {
 			uint8_t s = ra < 0 ? STEER_FAILED : ack->status[i];
 			if (status)
@@ -109,6 +118,8 @@ int link_add(struct steer_link *l, const struct steer_element *e, unsigned count
 int link_release(struct steer_link *l, const struct steer_element *e, unsigned count, uint64_t stamp, bool drop_flows, uint8_t *is_deleted)
 {
 	int r = 0;
+	if (is_deleted)
+		memset(is_deleted, 0, count);
 	pthread_mutex_lock(&l->lock);
 	for (unsigned at = 0; at < count && r == 0;) {
 		unsigned n = count - at < STEER_BATCH_MAX ? count - at : STEER_BATCH_MAX;
@@ -123,6 +134,8 @@ int link_release(struct steer_link *l, const struct steer_element *e, unsigned c
 		int fd;
 		r = ask(l, m, offsetof(struct steer_release, e) + n * sizeof *e, STEER_RELEASED, l->seq, &got, &fd);
 		const struct steer_ack *ack = (const void *)l->in;
+		if (r == 0 && (ack->count != n || got != offsetof(struct steer_ack, status) + n))
+			r = -EPROTO;
 		for (unsigned i = 0; is_deleted && i < n; i++)
 			is_deleted[at + i] = r == 0 && ack->status[i];
 		at += n;

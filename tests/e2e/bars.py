@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the bars share: their options, their table, their verdict."""
 import argparse
+import json
+import os
 import sys
+import time
 
-from site_net import Failed, permitted
+from gateway import Gateway, config_text
+from lists import Lists
+from site_net import Counter, Failed, Site, permitted
+from watch import Watch
 
 
 class Bar:
@@ -51,6 +57,54 @@ class Bar:
         self.must(may_lose or vanished == 0, f"{name}: {vanished} packets arrived nowhere")
         self.must(may_stay_unanswered or (asked["unanswered"] == 0 and bad == 0 and asked["malformed"] == 0),
                   f"{name}: {asked['unanswered']} unanswered, {bad} SERVFAIL or REFUSED, {asked['malformed']} malformed")
+
+
+class Scene:
+    """A site with lists of the size of scenario A, an upstream, nameway and the counter, ready to be loaded."""
+
+    def __init__(self, entries=29239, names=20000, ttl=60, site_options=None, start=True, **config):
+        self.site = Site(**(site_options or {}))
+        self.lists = Lists(os.path.join(self.site.dir, "lists"), entries)
+        self.names = self.lists.write_asked(os.path.join(self.site.dir, "asked"), names)
+        self.site.upstream(ttl=ttl)
+        self.gateway = Gateway(self.site, self.config(**config))
+        self.ready_s = self.gateway.start(120) if start else None
+        self.counter = Counter(self.site)
+        self.watch = Watch(self.site)
+
+    def config(self, **kw):
+        return config_text(self.site, os.path.join(self.site.dir, "lists"), **kw)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.watch.close()
+        self.site.remove()
+
+    def set_of(self, address):
+        """The set of nameway's table that holds an address now, or None."""
+        found = json.loads(self.site.sh(self.site.g, "nft -j list sets inet"))["nftables"]
+        for x in (x["set"] for x in found if x.get("set", {}).get("table") == "nameway"):
+            if self.is_in_set(x["name"], address):
+                return x["name"]
+        return None
+
+    def is_in_set(self, name, address):
+        return self.site.ok(self.site.g, f"nft get element inet nameway {name} '{{ {address} }}' 2>/dev/null")
+
+    def path(self, name):
+        return os.path.join(self.site.dir, name)
+
+
+def every(seconds, duration, fn):
+    """Calls fn(i) every so often, for a duration; late calls do not pile up."""
+    start = time.monotonic()
+    i = 0
+    while (now := time.monotonic()) - start < duration:
+        fn(i)
+        i += 1
+        time.sleep(max(0.0, seconds - (time.monotonic() - now)))
 
 
 EXIT_COLUMNS = ("asked", "packets", "wrong exit", "vanished", "unanswered", "failed", "p50 ms", "p99 ms", "max ms")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counts at which exit packets really leave. It stands on the far side of every exit and compares with what the client wrote into them.
+/* Counts at which exit packets really leave. It stands on the far side of every exit and compares with what the client wrote into them. Interfaces are known
+ * by name, so those that are deleted and made again still count.
  *
  *   nw-exitcount IFNAME=TAG [IFNAME=TAG]...      TAG: 0, 1 or 2
  *
@@ -21,12 +22,15 @@
 #include <unistd.h>
 #include "exit.h"
 
-enum { EXITS_MAX = 8, BATCH = 64, SNAP = 192, EXAMPLES_MAX = 12, EXAMPLE_LEN = 192, HEAD_6 = 40 };
+enum { EXITS_MAX = 8, INDEXES_MAX = 1024, BATCH = 64, SNAP = 192, EXAMPLES_MAX = 12, EXAMPLE_LEN = 192, HEAD_6 = 40 };
 
-struct exit_point { int fd; unsigned tag; const char *name; };
+struct exit_point { unsigned tag; char name[IF_NAMESIZE]; };
 
 static struct exit_point exits[EXITS_MAX];
 static unsigned exit_count;
+static int packet_fd;
+static struct { int index; bool is_exit; unsigned tag; } indexes[INDEXES_MAX]; /* interface numbers met; they are not given out twice */
+static unsigned index_count;
 static uint64_t udp[EXIT_TAGS][EXIT_TAGS], tcp[EXIT_TAGS][EXIT_TAGS], missed; /* [exit][expected] */
 static double first[EXIT_TAGS], last[EXIT_TAGS], gap[EXIT_TAGS], last_wrong;
 static char examples[EXAMPLES_MAX][EXAMPLE_LEN];
@@ -90,21 +94,49 @@ static void count_packet(unsigned exit, const uint8_t *p, size_t len)
 	}
 }
 
-static void drain(struct exit_point *x)
+/* Whether an interface is an exit, and which. */
+static bool exit_find(int index, unsigned *ret_tag)
+{
+	char name[IF_NAMESIZE];
+
+	for (unsigned i = 0; i < index_count; i++)
+		if (indexes[i].index == index) {
+			*ret_tag = indexes[i].tag;
+			return indexes[i].is_exit;
+		}
+	if (!if_indextoname((unsigned)index, name))
+		return false;
+	if (index_count == INDEXES_MAX)
+		index_count = 0;
+	indexes[index_count].index = index;
+	indexes[index_count].is_exit = false;
+	for (unsigned i = 0; i < exit_count; i++)
+		if (!strcmp(exits[i].name, name)) {
+			indexes[index_count].is_exit = true;
+			indexes[index_count].tag = exits[i].tag;
+		}
+	*ret_tag = indexes[index_count].tag;
+	return indexes[index_count++].is_exit;
+}
+
+static void drain(void)
 {
 	static uint8_t bytes[BATCH][SNAP];
+	static struct sockaddr_ll from[BATCH];
 	struct iovec iov[BATCH];
 	struct mmsghdr msg[BATCH] = { 0 };
+	unsigned tag;
 
 	for (int i = 0; i < BATCH; i++) {
 		iov[i] = (struct iovec){ bytes[i], SNAP };
-		msg[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
+		msg[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1, .msg_name = &from[i], .msg_namelen = sizeof from[i] };
 	}
 	int n;
 	do {
-		n = recvmmsg(x->fd, msg, BATCH, MSG_DONTWAIT, NULL);
+		n = recvmmsg(packet_fd, msg, BATCH, MSG_DONTWAIT, NULL);
 		for (int i = 0; i < n; i++)
-			count_packet(x->tag, bytes[i], msg[i].msg_len);
+			if (exit_find(from[i].sll_ifindex, &tag))
+				count_packet(tag, bytes[i], msg[i].msg_len);
 	} while (n == BATCH);
 }
 
@@ -132,13 +164,11 @@ static void snap(void)
 {
 	uint64_t right = 0, wrong = 0;
 
-	for (unsigned i = 0; i < exit_count; i++) {
-		struct tpacket_stats s = { 0 };
-		socklen_t len = sizeof s;
-		drain(&exits[i]);
-		if (getsockopt(exits[i].fd, SOL_PACKET, PACKET_STATISTICS, &s, &len) == 0)
-			missed += s.tp_drops;
-	}
+	struct tpacket_stats s = { 0 };
+	socklen_t len = sizeof s;
+	drain();
+	if (getsockopt(packet_fd, SOL_PACKET, PACKET_STATISTICS, &s, &len) == 0)
+		missed += s.tp_drops;
 	for (unsigned e = 0; e < EXIT_TAGS; e++)
 		for (unsigned t = 0; t < EXIT_TAGS; t++)
 			*(e == t ? &right : &wrong) += udp[e][t] + tcp[e][t];
@@ -157,8 +187,7 @@ static void snap(void)
 
 static void reset(void)
 {
-	for (unsigned i = 0; i < exit_count; i++)
-		drain(&exits[i]);
+	drain();
 	memset(udp, 0, sizeof udp);
 	memset(tcp, 0, sizeof tcp);
 	memset(first, 0, sizeof first);
@@ -168,27 +197,29 @@ static void reset(void)
 	last_wrong = 0;
 }
 
-static int exit_open(const char *spec)
+static int exit_add(const char *spec)
 {
 	struct exit_point *x = &exits[exit_count];
-	char name[IF_NAMESIZE];
-	int size = 128 << 20, on = 1;
 	size_t len = strcspn(spec, "=");
 	const char *tag = spec[len] && spec[len + 1] ? strchr("012", spec[len + 1]) : NULL;
 
-	if (!tag || len >= sizeof name || exit_count == EXITS_MAX)
+	if (!tag || len >= sizeof x->name || exit_count == EXITS_MAX)
 		return -EINVAL;
-	memcpy(name, spec, len);
-	name[len] = 0;
-	struct sockaddr_ll sa = { .sll_family = AF_PACKET, .sll_protocol = htons(0x0003), .sll_ifindex = (int)if_nametoindex(name) };
+	memcpy(x->name, spec, len);
 	x->tag = (unsigned)(tag - "012");
-	x->fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (!sa.sll_ifindex || x->fd < 0)
-		return -errno;
-	if (setsockopt(x->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 || setsockopt(x->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
-		bind(x->fd, (void *)&sa, sizeof sa) < 0)
-		return -errno;
 	exit_count++;
+	return 0;
+}
+
+static int packet_open(void)
+{
+	struct sockaddr_ll sa = { .sll_family = AF_PACKET, .sll_protocol = htons(0x0003) };
+	int size = 128 << 20, on = 1;
+
+	packet_fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (packet_fd < 0 || setsockopt(packet_fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
+		setsockopt(packet_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 || bind(packet_fd, (void *)&sa, sizeof sa) < 0)
+		return -errno;
 	return 0;
 }
 
@@ -215,25 +246,22 @@ static bool obey(void)
 
 int main(int argc, char **argv)
 {
-	struct pollfd p[EXITS_MAX + 1] = { { .fd = STDIN_FILENO, .events = POLLIN } };
+	int r = argc > 1 ? 0 : -EINVAL;
 
-	for (int i = 1; i < argc; i++) {
-		int r = exit_open(argv[i]);
-		if (r < 0) {
-			fprintf(stderr, "nw-exitcount: %s: %s\nusage: nw-exitcount IFNAME=TAG [IFNAME=TAG]...\n", argv[i], strerror(-r));
-			return 1;
-		}
+	for (int i = 1; i < argc && r == 0; i++)
+		r = exit_add(argv[i]);
+	if (r < 0 || (r = packet_open()) < 0) {
+		fprintf(stderr, "nw-exitcount: %s\nusage: nw-exitcount IFNAME=TAG [IFNAME=TAG]...\n", strerror(-r));
+		return 1;
 	}
-	for (unsigned i = 0; i < exit_count; i++)
-		p[i + 1] = (struct pollfd){ .fd = exits[i].fd, .events = POLLIN };
+	struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = packet_fd, .events = POLLIN } };
 	printf("{\"ready\": true}\n");
 	fflush(stdout);
 	for (;;) {
-		if (poll(p, exit_count + 1, -1) < 0 && errno != EINTR)
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
 			return 1;
-		for (unsigned i = 0; i < exit_count; i++)
-			if (p[i + 1].revents)
-				drain(&exits[i]);
+		if (p[1].revents)
+			drain();
 		if (p[0].revents && !obey())
 			return 0;
 	}

@@ -11,6 +11,7 @@ process's number, so runs beside each other never meet. Only ip(8) and nft(8) ar
 import atexit
 import contextlib
 import ctypes
+import glob
 import json
 import os
 import shutil
@@ -81,8 +82,9 @@ class Site:
         self.rp_filter = rp_filter
         self.tunnel_type = tunnel_type
         self.processes = []
+        self.traces = []  # directories outside of self.dir that go with the site
         self.is_removed = False
-        self.dir = tempfile.mkdtemp(prefix="nameway-e2e-")
+        self.dir = tempfile.mkdtemp(prefix=f"nameway-e2e-{os.getpid()}-")
         os.chmod(self.dir, 0o755)
         atexit.register(self.remove)
         signal.signal(signal.SIGTERM, _raise_exit)
@@ -260,7 +262,10 @@ class Site:
                 p.wait(5)
         for ns in (self.c, self.d, self.g, self.i):
             _namespace_remove(ns)
-        shutil.rmtree(self.dir, ignore_errors=True)
+        for directory in (self.dir, *self.traces):
+            shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rmdir("/etc/netns")
         atexit.unregister(self.remove)
 
 
@@ -280,12 +285,16 @@ def _namespace_remove(ns):
 
 def _sweep():
     """What runs that were killed have left behind."""
+    for path in glob.glob(os.path.join(tempfile.gettempdir(), "nameway-e2e-*-*")):
+        if not os.path.exists("/proc/" + os.path.basename(path).split("-")[2]):
+            shutil.rmtree(path, ignore_errors=True)
     if not os.path.isdir("/run/netns"):
         return
     for ns in os.listdir("/run/netns"):
         pid = ns[2:].split("-")[0]
         if ns.startswith("nw") and "-" in ns and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
             _namespace_remove(ns)
+            shutil.rmtree(f"/etc/netns/{ns}", ignore_errors=True)
 
 
 class Counter:

@@ -134,12 +134,10 @@ def test_rule_that_is_not_enabled():
 
 def _packet_as(w, gid, address):
     """The exit of a packet of a process of the gateway itself."""
-    w._watch()
-    for x in w.watchers:
-        x.drain()
+    w.watch.drain()
     code = f"import os,socket; os.setgid({gid}); socket.socket(socket.AF_INET6 if ':' in '{address}' else socket.AF_INET, socket.SOCK_DGRAM).sendto(b'token-of-{gid}-packet', ('{address}', 7100))"
     subprocess.run(["ip", "netns", "exec", w.site.g, "/usr/bin/python3", "-c", code], check=False)
-    return w.seen(f"token-of-{gid}-packet".encode(), 0.5)
+    return w.watch.seen(f"token-of-{gid}-packet".encode(), 0.5)
 
 
 def test_the_routers_own_processes():

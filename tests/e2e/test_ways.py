@@ -138,14 +138,12 @@ def test_upstream_of_a_way_never_by_another_exit():
         from gateway import Gateway
         w.gateway = Gateway(w.site, w.config().replace("10.65.0.1] }", "198.18.53.53] }", 1))
         w.gateway.start()
-        w._watch()
         leaves_by(w, "t2-two.test", "2")
-        for x in w.watchers:
-            x.drain()
+        w.watch.drain()
         link(w, "down")
         w.ask("t2-other.listed.example")
         time.sleep(0.3)
-        for x in w.watchers:
+        for x in w.watch.watchers:
             try:
                 while True:
                     assert b"\7t2-othe" not in x.recv(2048), f"the question left by {x.tag}"

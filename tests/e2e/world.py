@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small world for one functional test: a site, an upstream, lists of a few names, nameway, and short ways to ask and to look."""
-import contextlib
 import json
 import os
-import secrets
-import select
 import socket
 import time
 
@@ -16,9 +13,9 @@ import dns.rcode
 import dns.rdatatype
 
 from gateway import STEER, Gateway, config_text
-from site_net import EXITS, LAN4, Failed, Site
+from site_net import LAN4, Failed, Site
+from watch import Watch
 
-PORT = 7100
 VPN = ["t2-two.test", "both.test", "listed.example", "zonka", "!d-free.listed.example", "198.51.100.0/28", "2001:db8:e000::/48"]
 
 
@@ -30,15 +27,14 @@ class World:
         self.upstream_log = os.path.join(self.site.dir, "asked-upstream")
         self.write_list("vpn1", ["t1-one.test", "both.test"])
         self.write_list("vpn", VPN)
-        self.watchers = []
+        self.watch = Watch(self.site)
         self.gateway = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for s in self.watchers:
-            s.close()
+        self.watch.close()
         self.site.remove()
 
     def write_list(self, name, lines):
@@ -83,47 +79,11 @@ class World:
 
     # -- looking -----------------------------------------------------------------------------------------------------------------------------
 
-    def _watch(self):
-        with self.site.inside(self.site.i):
-            for name, tag in EXITS.items():
-                if any(w.tag == tag for w in self.watchers):
-                    continue
-                with contextlib.suppress(OSError):
-                    w = Watcher(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
-                    w.bind((name, 3))
-                    w.tag = tag
-                    self.watchers.append(w)
-
-    def exit_of(self, address, ns=None, timeout=0.4, source=None, sender=None):
-        """Sends a packet from a client and tells the exit at which it is seen, or None. A new source port, so a new connection; or the socket given."""
-        self._watch()
-        token = secrets.token_bytes(16)
-        for w in self.watchers:
-            w.drain()
-        s = sender or self.site.socket(ns or self.site.c, socket.AF_INET6 if ":" in address else socket.AF_INET)
-        if source:
-            s.bind((source, 0))
-        with contextlib.suppress(OSError):
-            s.sendto(token, (address, PORT))
-        if not sender:
-            s.close()
-        return self.seen(token, timeout)
-
-    def seen(self, token, timeout):
-        end = time.monotonic() + timeout
-        while (left := end - time.monotonic()) > 0:
-            ready, _, _ = select.select(self.watchers, [], [], left)
-            for w in ready:
-                with contextlib.suppress(OSError):
-                    if token in w.recv(2048):
-                        return w.tag
-        return None
+    def exit_of(self, address, **kw):
+        return self.watch.exit_of(address, **kw)
 
     def forget_watchers(self):
-        """After an interface of the internet was made anew."""
-        for w in self.watchers:
-            w.close()
-        self.watchers = []
+        self.watch.close()
 
     def set_of(self, address):
         """The nft sets of nameway's table that hold the address now."""
@@ -147,16 +107,6 @@ class World:
             if time.monotonic() - start > timeout:
                 return None
             time.sleep(step)
-
-
-class Watcher(socket.socket):
-    tag = None
-
-    def drain(self):
-        self.setblocking(False)
-        with contextlib.suppress(OSError):
-            while True:
-                self.recv(2048)
 
 
 def rcode(response):

@@ -85,8 +85,9 @@ static void test_rank_of_the_tail(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_empty), cmocka_unit_test(test_small_values_are_exact),
-		cmocka_unit_test(test_error_is_bounded), cmocka_unit_test(test_large_values_are_kept), cmocka_unit_test(test_rank_of_the_tail) };
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_empty), cmocka_unit_test(test_small_values_are_exact),
+	        cmocka_unit_test(test_error_is_bounded), cmocka_unit_test(test_large_values_are_kept),
+	        cmocka_unit_test(test_rank_of_the_tail)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

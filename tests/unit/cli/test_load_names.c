@@ -55,7 +55,7 @@ static void test_plain_names(void **state)
 static void test_letters_are_random_and_of_their_number(void **state)
 {
 	struct names *n = with("www.<10>.lan");
-	unsigned seen[26] = { 0 };
+	unsigned seen[26] = {0};
 	char last[NAME_TEXT_MAX] = "";
 
 	for (int i = 0; i < 2000; i++) {
@@ -112,11 +112,14 @@ static void test_same_seed_same_names(void **state)
 
 static void test_bad_patterns(void **state)
 {
-	static const struct { const char *pattern; int r; } cases[] = { { "", NW_EMALFORMED }, { "a..<3>", NW_EMALFORMED }, { ".<3>", NW_EMALFORMED },
-		{ "<>.lan", NW_EMALFORMED }, { "<3.lan", NW_EMALFORMED }, { "<0>.lan", NW_EMALFORMED }, { "<x>.lan", NW_EMALFORMED },
-		{ "<64>.lan", NW_ETOOLONG }, { "a<63>.lan", NW_ETOOLONG }, { "<99999999999>.lan", NW_ETOOLONG }, { "<60><#>.lan", NW_ETOOLONG },
-		{ "<63>.<63>.<63>.<62>", NW_ETOOLONG }, { "a.lan BOGUS", NW_EMALFORMED }, { "<3>.lan TYPE0", NW_EMALFORMED },
-		{ "<3>.lan TYPE65536", NW_EMALFORMED } };
+	static const struct {
+		const char *pattern;
+		int r;
+	} cases[] = {{"", NW_EMALFORMED}, {"a..<3>", NW_EMALFORMED}, {".<3>", NW_EMALFORMED}, {"<>.lan", NW_EMALFORMED},
+	        {"<3.lan", NW_EMALFORMED}, {"<0>.lan", NW_EMALFORMED}, {"<x>.lan", NW_EMALFORMED}, {"<64>.lan", NW_ETOOLONG},
+	        {"a<63>.lan", NW_ETOOLONG}, {"<99999999999>.lan", NW_ETOOLONG}, {"<60><#>.lan", NW_ETOOLONG},
+	        {"<63>.<63>.<63>.<62>", NW_ETOOLONG}, {"a.lan BOGUS", NW_EMALFORMED}, {"<3>.lan TYPE0", NW_EMALFORMED},
+	        {"<3>.lan TYPE65536", NW_EMALFORMED}};
 	struct names *n = names_new(1);
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -175,7 +178,7 @@ static void test_drawn_from_a_file(void **state)
 {
 	struct names *n = names_new(3);
 	unsigned long line;
-	unsigned seen[4] = { 0 };
+	unsigned seen[4] = {0};
 	char path[32];
 
 	write_file(path, "a\nb\nc\nd\n");
@@ -191,7 +194,7 @@ static void test_drawn_from_a_file(void **state)
 static void test_weights(void **state)
 {
 	struct names *n = names_new(9);
-	unsigned seen[3] = { 0 };
+	unsigned seen[3] = {0};
 
 	assert_int_equal(names_add_pattern(n, "a", 1, 1), 0);
 	assert_int_equal(names_add_pattern(n, "b", 1, 3), 0);
@@ -226,11 +229,12 @@ static void test_types(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_plain_names), cmocka_unit_test(test_letters_are_random_and_of_their_number),
-		cmocka_unit_test(test_longest_label_of_letters), cmocka_unit_test(test_counter_and_mixed_labels),
-		cmocka_unit_test(test_same_seed_same_names), cmocka_unit_test(test_bad_patterns), cmocka_unit_test(test_files),
-		cmocka_unit_test(test_bad_files), cmocka_unit_test(test_drawn_from_a_file), cmocka_unit_test(test_weights),
-		cmocka_unit_test(test_parts_are_limited), cmocka_unit_test(test_types) };
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain_names),
+	        cmocka_unit_test(test_letters_are_random_and_of_their_number), cmocka_unit_test(test_longest_label_of_letters),
+	        cmocka_unit_test(test_counter_and_mixed_labels), cmocka_unit_test(test_same_seed_same_names),
+	        cmocka_unit_test(test_bad_patterns), cmocka_unit_test(test_files), cmocka_unit_test(test_bad_files),
+	        cmocka_unit_test(test_drawn_from_a_file), cmocka_unit_test(test_weights),
+	        cmocka_unit_test(test_parts_are_limited), cmocka_unit_test(test_types)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,8 +51,10 @@ static void test_all_options(void **state)
 {
 	struct load_command c;
 
-	assert_int_equal(parse(&c, "flood --server [::1]@5353 --rate 500 --duration 1500ms --count 9 --timeout 3s --tcp-share 40 --connections 7 "
-		"--pipeline 9 --reuse 11 --sources 5"), 0);
+	assert_int_equal(parse(&c, "flood --server [::1]@5353 --rate 500 --duration 1500ms --count 9 --timeout 3s --tcp-share 40 "
+	                           "--connections 7 "
+	                           "--pipeline 9 --reuse 11 --sources 5"),
+	        0);
 	assert_string_equal(c.server, "[::1]@5353");
 	assert_int_equal(c.options.server.port, 5353);
 	assert_int_equal(c.options.rate, 500);
@@ -65,7 +67,9 @@ static void test_all_options(void **state)
 	assert_int_equal(c.options.reuse, 11);
 	assert_int_equal(c.options.sources, 5);
 	load_command_free(&c);
-	assert_int_equal(parse(&c, "flood --name a.example:3 --name b.example --window 32 --seed 5 --json --edns 1232 --type AAAA --ordered --tcp"), 0);
+	assert_int_equal(parse(&c, "flood --name a.example:3 --name b.example --window 32 --seed 5 --json --edns 1232 --type "
+	                           "AAAA --ordered --tcp"),
+	        0);
 	assert_int_equal(names_count(c.names), 2);
 	assert_string_equal(c.asked, "a.example");
 	assert_int_equal(c.options.in_flight, 32);
@@ -78,11 +82,12 @@ static void test_all_options(void **state)
 
 static void test_refused(void **state)
 {
-	static const char *const lines[] = { "flood --rate 0", "flood --rate 2000001", "flood --rate -1", "flood --rate 10x", "latency --rate 5",
-		"flood --duration 0", "flood --duration 2h", "flood --duration 1y", "flood --timeout 61s", "flood --server 1.2.3", "flood --server 1.2.3.4@0",
-		"flood --type NONSENSE", "flood --tcp-share 101", "flood --sources 65", "flood --sources 0", "flood --pipeline 0", "flood --edns 100",
-		"flood --name a..b", "flood --name a:0", "flood --names /nonexistent/names", "flood --mix /nonexistent/names:3", "flood --mix ,",
-		"flood www.example", "flood --no-such-option", "flood --count", "latency --in-flight 65537" };
+	static const char *const lines[] = {"flood --rate 0", "flood --rate 2000001", "flood --rate -1", "flood --rate 10x",
+	        "latency --rate 5", "flood --duration 0", "flood --duration 2h", "flood --duration 1y", "flood --timeout 61s",
+	        "flood --server 1.2.3", "flood --server 1.2.3.4@0", "flood --type NONSENSE", "flood --tcp-share 101",
+	        "flood --sources 65", "flood --sources 0", "flood --pipeline 0", "flood --edns 100", "flood --name a..b",
+	        "flood --name a:0", "flood --names /nonexistent/names", "flood --mix /nonexistent/names:3", "flood --mix ,",
+	        "flood www.example", "flood --no-such-option", "flood --count", "latency --in-flight 65537"};
 	struct load_command c;
 	int spoken = dup(2), null = open("/dev/null", O_WRONLY), accepted = 0;
 
@@ -128,8 +133,8 @@ static void test_weights_are_cut(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_defaults), cmocka_unit_test(test_all_options), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_durations), cmocka_unit_test(test_weights_are_cut) };
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_all_options),
+	        cmocka_unit_test(test_refused), cmocka_unit_test(test_durations), cmocka_unit_test(test_weights_are_cut)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whole runs of the load generator against a server of this file, on loopback. What the server does with a query is told by the first
- * label: ok, servfail, silent, twice, other (answers another question), cut (TC), close (TCP), slow (everything waits 300 ms). */
+/* Whole runs of the load generator against a server of this file, on loopback. What the server does with a query is told by the
+ * first label: ok, servfail, silent, twice, other (answers another question), cut (TC), close (TCP), slow (everything waits 300
+ * ms). */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -83,10 +84,10 @@ static bool serve_tcp(int fd)
 
 static void *serve(void *unused)
 {
-	struct pollfd fd[2 + CLIENTS_MAX] = { { .fd = udp_fd, .events = POLLIN }, { .fd = tcp_fd, .events = POLLIN } };
+	struct pollfd fd[2 + CLIENTS_MAX] = {{.fd = udp_fd, .events = POLLIN}, {.fd = tcp_fd, .events = POLLIN}};
 
 	for (int i = 2; i < 2 + CLIENTS_MAX; i++)
-		fd[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+		fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	while (!is_over) {
 		poll(fd, 2 + CLIENTS_MAX, 20);
 		if (fd[0].revents)
@@ -113,7 +114,7 @@ static void *serve(void *unused)
 
 static int start_server(void **state)
 {
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t len = sizeof(sin);
 	int fd;
 
@@ -122,8 +123,9 @@ static int start_server(void **state)
 		sin.sin_port = 0;
 		udp_fd = socket(AF_INET, SOCK_DGRAM, 0);
 		tcp_fd = socket(AF_INET, SOCK_STREAM, 0);
-		if (bind(udp_fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 && getsockname(udp_fd, (struct sockaddr *)&sin, &len) == 0 &&
-			bind(tcp_fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 && listen(tcp_fd, CLIENTS_MAX) == 0)
+		if (bind(udp_fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 &&
+		        getsockname(udp_fd, (struct sockaddr *)&sin, &len) == 0 &&
+		        bind(tcp_fd, (struct sockaddr *)&sin, sizeof(sin)) == 0 && listen(tcp_fd, CLIENTS_MAX) == 0)
 			break;
 		close(udp_fd);
 		close(tcp_fd);
@@ -198,7 +200,8 @@ static void test_closed_loop(void **state)
 
 static void test_open_loop(void **state)
 {
-	json_t *root = run("flood --rate 2000 --duration 500ms", "ok.lan\nsilent.lan\n", 0), *seconds = json_object_get(root, "seconds");
+	json_t *root = run("flood --rate 2000 --duration 500ms", "ok.lan\nsilent.lan\n", 0),
+	       *seconds = json_object_get(root, "seconds");
 
 	assert_int_equal(figure(root, "offered"), 1000);
 	assert_int_equal(figure(root, "sent"), 1000);
@@ -221,8 +224,8 @@ static void test_answers_that_are_none(void **state)
 	json_decref(root);
 }
 
-/* The server stands still for 300 ms at the first query, and with a window of one the generator cannot send. Query i was intended at
- * 10 i ms, so it took at least 300 - 10 i: half of the 50 took 50 ms or more. Counted from the sending, one would have. */
+/* The server stands still for 300 ms at the first query, and with a window of one the generator cannot send. Query i was intended
+ * at 10 i ms, so it took at least 300 - 10 i: half of the 50 took 50 ms or more. Counted from the sending, one would have. */
 static void test_latency_counts_from_the_intended_time(void **state)
 {
 	char names[512] = "slow.lan\n";
@@ -255,7 +258,8 @@ static void test_unsent_is_counted(void **state)
 static void test_tcp(void **state)
 {
 	unsigned before = tcp_accepted;
-	json_t *root = run("latency --tcp --count 300 --in-flight 30 --connections 3 --pipeline 10", "ok.lan\nservfail.lan AAAA\n", 0);
+	json_t *root =
+	        run("latency --tcp --count 300 --in-flight 30 --connections 3 --pipeline 10", "ok.lan\nservfail.lan AAAA\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 300);
 	assert_int_equal(figure(root, "lost"), 0);
@@ -308,7 +312,7 @@ static void test_nobody_there(void **state)
 	unsigned was = port;
 	json_t *root;
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t len = sizeof(sin);
 
 	/* A port that was free a moment ago. */
@@ -326,11 +330,11 @@ static void test_nobody_there(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_closed_loop), cmocka_unit_test(test_open_loop),
-		cmocka_unit_test(test_answers_that_are_none), cmocka_unit_test(test_latency_counts_from_the_intended_time),
-		cmocka_unit_test(test_unsent_is_counted), cmocka_unit_test(test_tcp), cmocka_unit_test(test_tcp_renewed),
-		cmocka_unit_test(test_tcp_closed), cmocka_unit_test(test_both_transports), cmocka_unit_test(test_backlog),
-		cmocka_unit_test(test_nobody_there) };
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_closed_loop), cmocka_unit_test(test_open_loop),
+	        cmocka_unit_test(test_answers_that_are_none), cmocka_unit_test(test_latency_counts_from_the_intended_time),
+	        cmocka_unit_test(test_unsent_is_counted), cmocka_unit_test(test_tcp), cmocka_unit_test(test_tcp_renewed),
+	        cmocka_unit_test(test_tcp_closed), cmocka_unit_test(test_both_transports), cmocka_unit_test(test_backlog),
+	        cmocka_unit_test(test_nobody_there)};
 
 	return cmocka_run_group_tests(tests, start_server, stop_server);
 }
