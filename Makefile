@@ -4,7 +4,6 @@ PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
-MANDIR ?= $(PREFIX)/share/man
 DESTDIR ?=
 INSTALL ?= install
 
@@ -61,11 +60,6 @@ install-files:
 	done
 	$(INSTALL) -m 644 packaging/sysusers/nameway.conf "$(DESTDIR)$(SYSUSERSDIR)/nameway.conf"
 	@[ -e "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml" ] || $(INSTALL) -m 644 packaging/nameway.yaml "$(DESTDIR)$(SYSCONFDIR)/nameway/nameway.yaml"
-	@for page in docs/man/*.[1-9]; do \
-		[ -e "$$page" ] || continue; \
-		section="$(MANDIR)/man$${page##*.}"; \
-		$(INSTALL) -d "$(DESTDIR)$$section" && $(INSTALL) -m 644 "$$page" "$(DESTDIR)$$section/" || exit 1; \
-	done
 
 # dpkg-buildpackage wants debian/ at the top and writes beside it, so it gets a copy.
 deb:

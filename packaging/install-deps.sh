@@ -8,16 +8,15 @@ build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjans
 	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libcmocka-dev"
 case "${1:-}" in
 build) wanted="$build" ;;
-test) wanted="$build python3 python3-dnspython python3-yaml nftables iproute2" ;;
+test) wanted="$build python3 python3-dnspython python3-yaml nftables iproute2 conntrack bind9-dnsutils knot-dnsutils mandoc" ;;
 run) wanted="$build python3 python3-dnspython nftables iproute2" ;;
 bench) wanted="$build python3 nftables iproute2" ;;
-deb) wanted="$build dpkg-dev debhelper fakeroot" ;;
+deb) wanted="$build build-essential dpkg-dev debhelper fakeroot" ;;
 *) echo "usage: install-deps.sh build|test|run|bench|deb" >&2; exit 2 ;;
 esac
 
 missing=
 for package in $wanted; do
-	# "pkg-config" is provided by pkgconf from Debian 12 on, and so on: what another package provides is asked for by its own name.
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
 	[ "$state" = installed ] || missing="$missing $package"
 done

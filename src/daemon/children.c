@@ -17,7 +17,7 @@
 #include "daemon/parent_private.h"
 #include "daemon/server.h"
 
-enum { CHANNEL_BUFFER = 1 << 20, FILES_MAX = 65536, FILES_NEEDED = 4096 };
+enum { CHANNEL_BUFFER = 1 << 20, FILES_MAX = 65536, FILES_NEEDED = 4096, ENFORCER_NICE = -10 };
 
 /* One pair per worker and one for the server's own questions. */
 int parent_open_channels(struct parent *p)
@@ -122,6 +122,8 @@ int start_enforcer(struct parent *p, bool is_restart)
 			keep[n++] = args.state_fd;
 		close_others(keep, n);
 		log_init("enforcer", (enum log_level)p->config->server.log_level);
+		/* Packets wait for it when somebody takes the table away, and answers always. */
+		setpriority(PRIO_PROCESS, 0, ENFORCER_NICE);
 		if (drop_to_enforcer() < 0) {
 			log_error("the enforcer cannot take its privileges: CAP_NET_ADMIN and CAP_NET_RAW are needed. Mend: run as root");
 			_exit(1);

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "daemon/parent_private.h"
 
-enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, RETRY_MS = 1000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
+enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, RETRY_MS = 1000, FLOWS_MS = 10000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
 #define LAST_GOOD "last-good"
 
 /* --- the last good configuration --- */
@@ -77,6 +77,13 @@ static void txn_end(struct parent *p, bool ok, const char *text)
 	report_init(&t->report);
 }
 
+static void txn_done(struct parent *p)
+{
+	const struct txn *t = &p->txn;
+	const char *said = t->report.text.len ? t->report.text.bytes : "reloaded";
+	txn_end(p, true, t->is_listening ? said : "reloaded, but not every address of server.listen could be taken: see `nameway status`");
+}
+
 /* The new configuration becomes the present one. */
 static void txn_take_over(struct parent *p)
 {
@@ -110,6 +117,10 @@ static void txn_force(struct parent *p, const char *text)
 static void txn_fail(struct parent *p, const char *text)
 {
 	struct txn *t = &p->txn;
+	if (t->stage == TXN_FLOWS) {
+		txn_done(p);
+		return;
+	}
 	if (t->config && t->stage == TXN_SERVER_COMMIT) {
 		txn_force(p, text);
 		return;
@@ -181,7 +192,7 @@ static void txn_committed(struct parent *p)
 	txn_take_over(p);
 	p->is_server_in_force = true;
 	interfaces_send(p);
-	bool is_listening = sockets_sync(p, p->config) == 0;
+	bool is_listening = t->is_listening = sockets_sync(p, p->config) == 0;
 	if (is_new)
 		tell_server(p, IPC_ALARM, 0, "config", "", -1);
 	if (is_new || (!p->is_ready && !p->is_on_last_good))
@@ -189,7 +200,12 @@ static void txn_committed(struct parent *p)
 	tell_server(p, IPC_ALARM, 0, "listen", is_listening ? "" : "not every address of server.listen could be taken. Mend: see the log; another DNS server may run there", -1);
 	if (!p->is_ready)
 		become_ready(p);
-	txn_end(p, true, is_listening ? t->report.text.len ? t->report.text.bytes : "reloaded" : "reloaded, but not every address of server.listen could be taken: see `nameway status`");
+	if (is_new && p->enforcer.pid && tell_enforcer(p, PARENT_FLOWS, t->serial, "", false, -1) == 0) {
+		t->stage = TXN_FLOWS;
+		t->until_ms = clock_ms() + FLOWS_MS;
+		return;
+	}
+	txn_done(p);
 }
 
 /* Never one used before, so that late answers to a change given up match nothing; of the other parity than the present one's, since that chooses the slot
@@ -247,6 +263,8 @@ static void on_enforcer_reply(struct parent *p)
 			t->stage = TXN_RESTORE;
 			tell_server(p, IPC_ENFORCER_NEW, ++p->restore_seq, "", "", -1);
 		}
+	} else if (m.type == PARENT_FLOWS && t->stage == TXN_FLOWS) {
+		txn_done(p);
 	} else if (m.type == PARENT_COMMIT && (t->stage == TXN_ENFORCER_COMMIT || t->stage == TXN_ENFORCER_BACK_COMMIT)) {
 		p->is_enforcer_in_force = p->is_enforcer_in_force || m.result >= 0;
 		if (m.result < 0)
@@ -338,7 +356,7 @@ static void note_death(struct parent *p, struct child *c, const char *name, int 
 	if (p->txn.stage != TXN_NONE && !(c == &p->enforcer && p->txn.stage == TXN_SERVER_COMMIT)) {
 		char text[96];
 		snprintf(text, sizeof text, "the %s ended in the middle of the change", name);
-		if (p->txn.config)
+		if (p->txn.config || p->txn.stage == TXN_FLOWS)
 			txn_fail(p, text);
 		else
 			txn_end(p, false, text);
@@ -394,7 +412,7 @@ static void txn_expire(struct parent *p)
 	bool has_other = stage == TXN_SERVER_PREPARE && p->txn.config;
 	txn_fail(p, "it took too long");
 	struct child *c = is_servers ? &p->server : &p->enforcer;
-	if (p->is_ready && !has_other && c->pid)
+	if (p->is_ready && !has_other && stage != TXN_FLOWS && c->pid)
 		kill(c->pid, SIGKILL);
 }
 

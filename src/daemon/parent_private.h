@@ -24,6 +24,7 @@ struct child {
 struct dns_socket { int fd; uint32_t key, worker, ifindex; bool is_tcp, is_wanted; int family; uint16_t port; struct endpoint ep; char ifname[IFNAME_MAX]; };
 
 enum txn_stage { TXN_NONE, TXN_ENFORCER_PREPARE, TXN_SERVER_PREPARE, TXN_ENFORCER_COMMIT, TXN_SERVER_COMMIT,
+	TXN_FLOWS /* in force; the connections that moved are being dropped */,
 	TXN_ENFORCER_BACK /* a new enforcer takes over: prepare */, TXN_RESTORE /* the server sends again what sets hold */, TXN_ENFORCER_BACK_COMMIT };
 
 struct txn {
@@ -32,6 +33,7 @@ struct txn {
 	struct buf bundle;
 	uint32_t serial;
 	struct report report;
+	bool is_listening;
 	int client_fd;          /* a `reload` waiting for the outcome, or -1 */
 	uint64_t until_ms;
 };

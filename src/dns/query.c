@@ -115,6 +115,7 @@ static bool steer_addresses(struct worker *w, const struct ask *a, struct query 
 	}
 	bool is_ready = atomic_load(&w->shared->steer->state) == STEER_READY;
 	q->had_second_wait = !is_ready;
+	q->rebuilds_seen = atomic_load(&w->shared->steer->rebuilds);
 	deadline_add(w->loop, is_ready ? &w->late : &w->late_rebuild, &q->deadline);
 	return true;
 }
@@ -138,8 +139,9 @@ void query_late(struct deadline *d)
 {
 	struct query *q = (struct query *)((char *)d - offsetof(struct query, deadline));
 	struct worker *w = q->w;
-	/* The table was lost after this one had begun to wait. */
-	if (!q->had_second_wait && atomic_load(&w->shared->steer->state) == STEER_REBUILDING) {
+	/* The table was lost after this one had begun to wait, and may stand again already. */
+	bool was_lost = atomic_load(&w->shared->steer->state) == STEER_REBUILDING || atomic_load(&w->shared->steer->rebuilds) != q->rebuilds_seen;
+	if (!q->had_second_wait && was_lost) {
 		q->had_second_wait = true;
 		deadline_add(w->loop, &w->late_rest, &q->deadline);
 		return;

@@ -47,6 +47,7 @@ struct query {
 	uint16_t group, group_id;
 	uint8_t chases;
 	unsigned pending;              /* elements not yet acknowledged */
+	uint32_t rebuilds_seen;         /* of the shared page, when it was parked */
 	bool has_failed, is_full, strips6, had_second_wait;
 	uint32_t config_serial;        /* of the configuration it was asked under */
 	const struct cache_answer *held;

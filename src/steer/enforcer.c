@@ -157,6 +157,7 @@ out:
 int enforcer_rebuild(struct enforcer *e)
 {
 	atomic_store(&e->shared->state, STEER_REBUILDING);
+	atomic_fetch_add(&e->shared->rebuilds, 1);
 	e->now_ms = clock_ms();
 	e->is_rebuild_due = true;
 	e->rebuild_at_ms = e->now_ms + REBUILD_MS;
@@ -499,6 +500,7 @@ static void serve_parent(struct enforcer *e)
 		case PARENT_COMMIT: r = commit(e, m.serial, &reply); break;
 		case PARENT_ABANDON: forget_prepared(e); break;
 		case PARENT_WAY: r = set_way(e, &m, &reply); break;
+		case PARENT_FLOWS: break;
 		case PARENT_STOP: e->is_stopping = true; break;
 		default: r = NW_EMALFORMED;
 		}
@@ -507,12 +509,15 @@ static void serve_parent(struct enforcer *e)
 	if (r < 0 && !reply.text[0])
 		snprintf(reply.text, sizeof reply.text, "%s", nw_strerror(r));
 	reply.result = r < 0 ? -1 : 0;
-	send(e->args.parent_fd, &reply, sizeof reply, MSG_NOSIGNAL);
+	if (r == 0 && m.type == PARENT_FLOWS)
+		enforcer_drop_flows(NULL, 0, 0, e->args.parent_fd, &reply, sizeof reply);
+	else
+		send(e->args.parent_fd, &reply, sizeof reply, MSG_NOSIGNAL);
 }
 
 /* --- the kernel's events --- */
 
-static void serve_nft_events(struct enforcer *e)
+void enforcer_read_events(struct enforcer *e)
 {
 	int ev = nft_events_read(e->nft);
 	if (ev <= 0)
@@ -576,7 +581,7 @@ static void turn(struct enforcer *e)
 	wait_for_work(e);
 	atomic_store(&e->shared->heartbeat_ms, e->now_ms);
 	if (e->nft)
-		serve_nft_events(e);
+		enforcer_read_events(e);
 	if (e->is_rebuild_due && e->is_committed && e->now_ms >= e->rebuild_at_ms)
 		enforcer_rebuild(e);
 	if (e->nft)

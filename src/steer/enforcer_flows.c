@@ -17,7 +17,7 @@ struct drop {
 	unsigned count;
 	int reply_fd;
 	size_t reply_len;
-	struct steer_ack reply;
+	union { struct steer_ack ack; struct steer_parent_reply parent; } reply;
 	struct addr addrs[];
 };
 
@@ -31,7 +31,7 @@ static struct {
 
 static void run(struct drop *d)
 {
-	int r = d->mark ? flows_drop_mark(d->mark, d->mask) : flows_drop_addresses(d->addrs, d->count, d->mask);
+	int r = d->mark ? flows_drop_mark(d->mark, d->mask) : d->count ? flows_drop_addresses(d->addrs, d->count, d->mask) : 0;
 	if (r < 0)
 		log_warn("connections could not be dropped: %s", strerror(-r));
 	if (d->reply_len)
@@ -96,7 +96,8 @@ void enforcer_drop_flows(const struct addr *a, unsigned count, uint32_t mask, in
 	*d = (struct drop){ .mask = mask, .count = count, .reply_fd = fd, .reply_len = len };
 	if (len)
 		memcpy(&d->reply, reply, len);
-	memcpy(d->addrs, a, count * sizeof *a);
+	if (count)
+		memcpy(d->addrs, a, count * sizeof *a);
 	push(d);
 }
 

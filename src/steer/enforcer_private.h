@@ -54,6 +54,7 @@ struct enforcer {
 /* A rule by its id in the configuration in force or the prepared one. */
 const struct cfg_steer *enforcer_rule(const struct enforcer *e, uint32_t rule_id, const struct policy_config **ret_in);
 void enforcer_serve(struct enforcer *e);                 /* everything that waits on the server's channels */
+void enforcer_read_events(struct enforcer *e);           /* what others did to nf_tables: notes what is due */
 int enforcer_rebuild(struct enforcer *e);                /* the table from the mirror, in one transaction */
 void enforcer_probe_foreign(struct enforcer *e, struct policy_config *pc);
 void enforcer_refill_foreign(struct enforcer *e);        /* administrators' sets that came (back) get what they should hold */
@@ -61,7 +62,8 @@ int enforcer_put_foreign(struct enforcer *e, const struct policy_config *pc, con
 unsigned enforcer_delete_foreign(struct enforcer *e, const struct policy_config *pc, const struct cfg_steer *rule, const struct addr *a, bool is_expired); /* returns how many transactions */
 void enforcer_sweep(struct enforcer *e);                 /* expired elements */
 void enforcer_publish_ways(struct enforcer *e);          /* way bitmaps to the shared page */
-/* enforcer_flows.c: dropping connections may take long, so it is done by a thread of its own. reply (may be NULL) is sent to fd after it. */
+/* enforcer_flows.c: dropping connections may take long, so it is done by a thread of its own. reply (a steer_ack, a
+ * steer_parent_reply or NULL) is sent to fd after it and all before it. */
 void enforcer_drop_flows(const struct addr *a, unsigned count, uint32_t mask, int fd, const void *reply, size_t len);
 void enforcer_drop_mark(uint32_t mark, uint32_t mask);
 json_t *enforcer_state_json(struct enforcer *e);

@@ -13,7 +13,7 @@
 #include "steer/enforcer_private.h"
 
 /* SERVE_ROUNDS bounds one turn, so that kernel events are seen under any load. */
-enum { SERVE_ROUNDS = 256, SERVE_MS = 20, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX };
+enum { SERVE_ROUNDS = 256, SERVE_MS = 20, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX, PUT_TRIES = 4 };
 
 /* One turn's work; too big for the stack. */
 static struct gathered {
@@ -198,12 +198,19 @@ static void put_gathered(struct enforcer *e)
 {
 	if (!turn.puts)
 		return;
-	nft_elements_put(e->nft, turn.put, turn.puts, turn.status);
-	bool is_gone = false;
-	for (unsigned i = 0; i < turn.puts; i++)
-		is_gone |= turn.status[i] == -ENOENT;
-	if (is_gone && e->is_committed && enforcer_rebuild(e) == 0)
+	/* A table that is known to be lost is made first; one that is found to be lost, at once, and again should it be taken away meanwhile. */
+	enforcer_read_events(e);
+	if (e->is_rebuild_due && e->is_committed)
+		enforcer_rebuild(e);
+	bool is_gone = true;
+	for (int tries = 0; is_gone && tries < PUT_TRIES; tries++) {
+		if (tries && (!e->is_committed || enforcer_rebuild(e) < 0))
+			break;
 		nft_elements_put(e->nft, turn.put, turn.puts, turn.status);
+		is_gone = false;
+		for (unsigned i = 0; i < turn.puts; i++)
+			is_gone |= turn.status[i] == -ENOENT;
+	}
 	put_foreign(e);
 	int worst = 0;
 	for (unsigned i = 0; i < turn.puts; i++) {

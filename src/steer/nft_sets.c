@@ -248,10 +248,40 @@ static int status_of(int r)
 	return r == -ENFILE ? -ENOSPC : r;
 }
 
-/* Puts e[order[0..count)]; a refused batch is halved until the refused elements stand alone. */
-static int put_halving(struct nft *n, const struct nft_element *e, const uint32_t *order, size_t count, int *status)
+static int say_status(const uint32_t *order, size_t count, int *status, int r)
+{
+	for (size_t i = 0; i < count; i++)
+		status[order[i]] = status_of(r);
+	return status_of(r);
+}
+
+static bool is_one_set(const struct nft_element *e, const uint32_t *order, size_t count)
+{
+	return is_same_set(&e[order[0]], &e[order[count - 1]]);
+}
+
+/* Where to part a refused batch: between two sets when there are several, near the middle. */
+static size_t parting(const struct nft_element *e, const uint32_t *order, size_t count)
+{
+	size_t at = count / 2;
+
+	if (is_one_set(e, order, count))
+		return at;
+	while (at < count && is_same_set(&e[order[at - 1]], &e[order[at]]))
+		at++;
+	if (at < count)
+		return at;
+	for (at = count / 2; at > 1 && is_same_set(&e[order[at - 1]], &e[order[at]]); at--)
+		;
+	return at;
+}
+
+/* Puts e[order[0..count)]; a refused batch is parted until what was refused stands alone. The kernel takes some 15 ms to abort a transaction, so
+ * what is certain is not tried: a set that is gone is gone for all its elements, and a set too full for one half is for the other. */
+static int put_parting(struct nft *n, const struct nft_element *e, const uint32_t *order, size_t count, int *status)
 {
 	struct nft_batch *b = &n->batch;
+	size_t at;
 	int r, r2;
 
 	nft_batch_begin(n, b, NULL);
@@ -264,13 +294,13 @@ static int put_halving(struct nft *n, const struct nft_element *e, const uint32_
 		nft_elements_add_to_batch(n, b, &renewed, NULL, 1);
 		r = nft_batch_commit(n, b);
 	}
-	if (r == 0 || r == -EPERM || r == -ETIMEDOUT || count == 1) {
-		for (size_t i = 0; i < count; i++)
-			status[order[i]] = status_of(r);
-		return status_of(r);
-	}
-	r = put_halving(n, e, order, count / 2, status);
-	r2 = put_halving(n, e, order + count / 2, count - count / 2, status);
+	if (r == 0 || r == -EPERM || r == -ETIMEDOUT || count == 1 || (r == -ENOENT && is_one_set(e, order, count)))
+		return say_status(order, count, status, r);
+	at = parting(e, order, count);
+	r = put_parting(n, e, order, at, status);
+	if (status_of(r) == -ENOSPC && is_one_set(e, order, count))
+		return say_status(order + at, count - at, status, r);
+	r2 = put_parting(n, e, order + at, count - at, status);
 	return r ? r : r2;
 }
 
@@ -283,7 +313,7 @@ int nft_elements_put(struct nft *n, const struct nft_element *e, size_t count, i
 		const size_t part = count - done < PUT_MAX ? count - done : PUT_MAX;
 		int r;
 		order_by_set(e + done, order, part);
-		r = put_halving(n, e + done, order, part, status + done);
+		r = put_parting(n, e + done, order, part, status + done);
 		if (r && !first_error)
 			first_error = r;
 	}

@@ -34,6 +34,7 @@ enum steer_state { STEER_DOWN = 0, STEER_READY = 1, STEER_REBUILDING = 2 };
 struct steer_shared {
 	_Atomic uint32_t state;      /* only in STEER_READY do holds stand for the kernel's elements; else every steered answer asks and waits */
 	_Atomic uint32_t epoch;      /* raised when the enforcer was restarted or the table was rebuilt */
+	_Atomic uint32_t rebuilds;   /* raised when a rebuild of the table begins: who waited meanwhile may wait longer */
 	_Atomic uint64_t stamp;      /* raised by every ADD */
 	struct { _Atomic uint32_t serial; _Atomic uint64_t ways_down, /* answered SERVFAIL: kill-switched and down */ ways_no6, /* AAAA is NODATA */ ways_off; /* down, with fallback */ } cfg[2];
 	_Atomic uint64_t heartbeat_ms; /* clock_ms of the enforcer's last loop turn */
@@ -44,7 +45,7 @@ enum parent_msg_type { PARENT_PREPARE = 100, /* fd: bundle. Sets, routes, closed
 	PARENT_COMMIT,  /* packet rules of serial in one transaction; old sets and routes go */
 	PARENT_ABANDON, /* forget a prepared configuration */
 	PARENT_WAY,     /* name, on: administrator's way up|down */
-	PARENT_FLOWS,   /* drop conntrack entries that rule changes moved: done in COMMIT; this forces it */
+	PARENT_FLOWS,   /* answered when the conntrack entries that COMMIT moved are gone */
 	PARENT_STOP };  /* leave; what INTERFACE.md says stays, stays */
 struct parent_msg { uint16_t type, on; uint32_t serial; uint16_t hijack_port; /* local port of hijacked DNS, 0 none */ uint16_t pad; char name[64]; };
 struct steer_parent_reply { uint16_t type; int16_t result; uint32_t serial; char text[1024]; };

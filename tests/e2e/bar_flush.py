@@ -45,7 +45,7 @@ def run(bar, protect, seconds, entries):
         for tag in "012x":
             asked["packets"][tag] += held["packets"][tag]
         is_auto = protect == "auto"
-        bar.exits(f"protect {protect}", asked, counts, may_lose=not is_auto)
+        bar.exits(f"protect {protect}", asked, counts, may_lose=not is_auto, may_refuse=not is_auto)
         gap = counts["gap_ms"]["2"]
         bar.row(f"  {len(times)} flushes: element back after {max(times):.0f} ms at most, longest silence of a tunnel's packets {gap:.0f} ms")
         bar.must(max(times) <= 100, f"{protect}: refilled after {max(times):.0f} ms")

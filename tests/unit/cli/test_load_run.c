@@ -186,7 +186,7 @@ static long figure(json_t *root, const char *key)
 
 static void test_closed_loop(void **state)
 {
-	json_t *root = run("latency --count 500 --in-flight 20 --sources 3", "ok.lan\nservfail.lan\n", 0);
+	json_t *root = run("latency --count 500 --in-flight 20 --sources 3 --timeout 8s", "ok.lan\nservfail.lan\n", 0);
 
 	assert_int_equal(figure(root, "offered"), 500);
 	assert_int_equal(figure(root, "sent"), 500);
@@ -200,7 +200,7 @@ static void test_closed_loop(void **state)
 
 static void test_open_loop(void **state)
 {
-	json_t *root = run("flood --rate 2000 --duration 500ms", "ok.lan\nsilent.lan\n", 0),
+	json_t *root = run("flood --rate 2000 --count 1000 --timeout 3s", "ok.lan\nsilent.lan\n", 0),
 	       *seconds = json_object_get(root, "seconds");
 
 	assert_int_equal(figure(root, "offered"), 1000);
@@ -215,7 +215,7 @@ static void test_open_loop(void **state)
 
 static void test_answers_that_are_none(void **state)
 {
-	json_t *root = run("flood --rate 1000 --count 90 --timeout 1s", "twice.lan\nother.lan\ncut.lan\n", 0);
+	json_t *root = run("flood --rate 1000 --count 90 --timeout 3s", "twice.lan\nother.lan\ncut.lan\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 60);
 	assert_int_equal(figure(root, "lost"), 30);
@@ -233,7 +233,7 @@ static void test_latency_counts_from_the_intended_time(void **state)
 
 	for (int i = 0; i < 49; i++)
 		strcat(names, "ok.lan\n");
-	root = run("flood --rate 100 --count 50 --window 1", names, 0);
+	root = run("flood --rate 100 --count 50 --window 1 --timeout 8s", names, 0);
 	latency = json_object_get(root, "latency_us");
 	assert_int_equal(figure(root, "answered"), 50);
 	assert_true(figure(latency, "max") >= 300000);
@@ -258,8 +258,8 @@ static void test_unsent_is_counted(void **state)
 static void test_tcp(void **state)
 {
 	unsigned before = tcp_accepted;
-	json_t *root =
-	        run("latency --tcp --count 300 --in-flight 30 --connections 3 --pipeline 10", "ok.lan\nservfail.lan AAAA\n", 0);
+	json_t *root = run("latency --tcp --count 300 --in-flight 30 --connections 3 --pipeline 10 --timeout 8s",
+	        "ok.lan\nservfail.lan AAAA\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 300);
 	assert_int_equal(figure(root, "lost"), 0);
@@ -271,7 +271,7 @@ static void test_tcp(void **state)
 
 static void test_tcp_renewed(void **state)
 {
-	json_t *root = run("latency --tcp --count 40 --connections 1 --reuse 4", "ok.lan\n", 0);
+	json_t *root = run("latency --tcp --count 40 --connections 1 --reuse 4 --timeout 8s", "ok.lan\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 40);
 	assert_int_equal(figure(root, "connects"), 10);
@@ -280,7 +280,7 @@ static void test_tcp_renewed(void **state)
 
 static void test_tcp_closed(void **state)
 {
-	json_t *root = run("latency --tcp --count 20 --connections 1", "ok.lan\nclose.lan\n", 0);
+	json_t *root = run("latency --tcp --count 20 --connections 1 --timeout 8s", "ok.lan\nclose.lan\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 10);
 	assert_int_equal(figure(root, "lost"), 10);
@@ -290,7 +290,7 @@ static void test_tcp_closed(void **state)
 
 static void test_both_transports(void **state)
 {
-	json_t *root = run("flood --rate 2000 --count 1000 --tcp-share 30 --seed 4", "ok.lan\n", 0);
+	json_t *root = run("flood --rate 2000 --count 1000 --tcp-share 30 --seed 4 --timeout 8s", "ok.lan\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 1000);
 	assert_in_range(figure(root, "tcp_sent"), 230, 370);
@@ -300,7 +300,7 @@ static void test_both_transports(void **state)
 /* More than the connection can hold waits for its turn. */
 static void test_backlog(void **state)
 {
-	json_t *root = run("flood --rate 2000 --count 400 --tcp --connections 1 --pipeline 1", "ok.lan\n", 0);
+	json_t *root = run("flood --rate 2000 --count 400 --tcp --connections 1 --pipeline 1 --timeout 8s", "ok.lan\n", 0);
 
 	assert_int_equal(figure(root, "answered"), 400);
 	assert_int_equal(figure(root, "connects"), 1);

@@ -347,21 +347,20 @@ void enforcer_acks(struct world *x, const struct steer_add *add, enum steer_stat
 	assert_int_equal(send(x->enforcer, &ack, len, 0), len);
 }
 
-const struct cfg_steer *rule_of(const struct world *x, const char *name)
+uint32_t rule_of(const struct world *x, const char *name)
 {
 	for (unsigned i = 0; i < x->snap->config->steer_count; i++)
 		if (!strcmp(x->snap->config->steers[i].name, name))
-			return &x->snap->config->steers[i];
+			return x->snap->config->steers[i].id;
 	fail_msg("there is no rule %s", name);
-	return NULL;
+	return 0;
 }
 
-bool adds(const struct steer_add *add, const char *addr, const char *rule)
+bool adds(const struct steer_add *add, const char *addr, uint32_t rule_id)
 {
 	struct addr a = address(addr);
-	(void)rule;
 	for (unsigned i = 0; i < add->count; i++)
-		if (!memcmp(add->e[i].addr, a.b, 16) && add->e[i].family == (a.family == AF_INET ? 4 : 6))
+		if (add->e[i].rule_id == rule_id && !memcmp(add->e[i].addr, a.b, 16) && add->e[i].family == (a.family == AF_INET ? 4 : 6))
 			return true;
 	return false;
 }

@@ -13,7 +13,7 @@
 #include "wire/msg.h"
 #include "../wire/make.h"
 
-enum { SOON_MS = 20 /* long enough to see what leaves at once */, HEARD_MS = 5000, SECOND_GROUP = 1 };
+enum { SOON_MS = 20 /* long enough to see what leaves at once */, HEARD_MS = 5000 };
 
 struct world {
 	struct worker *w;
@@ -66,5 +66,5 @@ void resolves(struct world *x, const char *name, uint32_t ttl, const char *addr)
 
 bool enforcer_hears(struct world *x, int wait_ms, struct steer_add *ret);
 void enforcer_acks(struct world *x, const struct steer_add *add, enum steer_status status);
-bool adds(const struct steer_add *add, const char *addr, const char *rule);
-const struct cfg_steer *rule_of(const struct world *x, const char *name);
+bool adds(const struct steer_add *add, const char *addr, uint32_t rule_id);
+uint32_t rule_of(const struct world *x, const char *name); /* its id */
