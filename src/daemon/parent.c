@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "config/bundle.h"
 #include "daemon/parent_private.h"
 
 enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, RETRY_MS = 1000, FLOWS_MS = 10000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
@@ -46,10 +47,29 @@ static int load_last_good(const char *state, struct buf *bundle, struct config *
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	buf_init(bundle, CONFIG_FILE_MAX);
+	buf_init(bundle, BUNDLE_MAX);
 	int rc = buf_read_fd(bundle, fd);
 	close(fd);
 	return rc < 0 ? rc : config_parse(ret, bundle->bytes, bundle->len, r);
+}
+
+/* --- alarms --- */
+
+void parent_alarm(struct parent *p, const char *key, const char *text)
+{
+	unsigned i = 0;
+	while (i < sizeof p->alarms / sizeof p->alarms[0] - 1 && p->alarms[i].key[0] && strcmp(p->alarms[i].key, key))
+		i++;
+	snprintf(p->alarms[i].key, sizeof p->alarms[i].key, "%s", key);
+	snprintf(p->alarms[i].text, sizeof p->alarms[i].text, "%s", text);
+	tell_server(p, IPC_ALARM, 0, key, text, -1);
+}
+
+static void tell_alarms(struct parent *p)
+{
+	for (unsigned i = 0; i < sizeof p->alarms / sizeof p->alarms[0]; i++)
+		if (p->alarms[i].text[0])
+			tell_server(p, IPC_ALARM, 0, p->alarms[i].key, p->alarms[i].text, -1);
 }
 
 /* --- the two-step change --- */
@@ -129,7 +149,7 @@ static void txn_fail(struct parent *p, const char *text)
 	if (t->config && p->is_ready) {
 		tell_enforcer(p, PARENT_ABANDON, t->serial, "", false, -1);
 		tell_server(p, IPC_ABANDON, t->serial, "", "", -1);
-		tell_server(p, IPC_ALARM, 0, "config", "the configuration file was not taken over: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`", -1);
+		parent_alarm(p, "config", "the configuration file was not taken over: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`");
 		config_free(t->config);
 		buf_free(&t->bundle);
 		t->config = NULL;
@@ -182,7 +202,7 @@ static void become_ready(struct parent *p)
 	notify_send(p->notify_fd, "READY=1");
 	log_info("ready");
 	if (p->is_on_last_good)
-		tell_server(p, IPC_ALARM, 0, "config", "the configuration file is broken: started on the last good one. Mend: `nameway check FILE`, then `nameway reload`", -1);
+		parent_alarm(p, "config", "the configuration file is broken: started on the last good one. Mend: `nameway check FILE`, then `nameway reload`");
 }
 
 static void txn_committed(struct parent *p)
@@ -194,10 +214,10 @@ static void txn_committed(struct parent *p)
 	interfaces_send(p);
 	bool is_listening = t->is_listening = sockets_sync(p, p->config) == 0;
 	if (is_new)
-		tell_server(p, IPC_ALARM, 0, "config", "", -1);
+		parent_alarm(p, "config", "");
 	if (is_new || (!p->is_ready && !p->is_on_last_good))
 		save_last_good(p);
-	tell_server(p, IPC_ALARM, 0, "listen", is_listening ? "" : "not every address of server.listen could be taken. Mend: see the log; another DNS server may run there", -1);
+	parent_alarm(p, "listen", is_listening ? "" : "not every address of server.listen could be taken. Mend: see the log; another DNS server may run there");
 	if (!p->is_ready)
 		become_ready(p);
 	if (is_new && p->enforcer.pid && tell_enforcer(p, PARENT_FLOWS, t->serial, "", false, -1) == 0) {
@@ -231,7 +251,7 @@ void parent_reload(struct parent *p, int client_fd)
 	t->config = NULL;
 	if (config_bundle_read(&t->bundle, p->config_path, &t->report) < 0 || config_parse(&t->config, t->bundle.bytes, t->bundle.len, &t->report) < 0) {
 		buf_free(&t->bundle);
-		tell_server(p, IPC_ALARM, 0, "config", "the configuration file is broken: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`", -1);
+		parent_alarm(p, "config", "the configuration file is broken: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`");
 		log_lines(LOG_L_ERROR, "reload: ", t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
 		txn_end(p, false, t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
 		return;
@@ -246,6 +266,13 @@ void parent_reload(struct parent *p, int client_fd)
 
 /* --- what children say --- */
 
+/* A new enforcer knows nothing of what the administrator put down; one that knows is told what it knows. */
+static void tell_ways_down(struct parent *p)
+{
+	for (unsigned i = 0; i < p->ways_down_count; i++)
+		tell_enforcer(p, PARENT_WAY, ++p->way_seq, p->ways_down[i], false, -1);
+}
+
 static void on_enforcer_reply(struct parent *p)
 {
 	struct steer_parent_reply m;
@@ -257,7 +284,11 @@ static void on_enforcer_reply(struct parent *p)
 	if (m.type == PARENT_PREPARE && (t->stage == TXN_ENFORCER_PREPARE || t->stage == TXN_ENFORCER_BACK)) {
 		if (m.result < 0)
 			txn_fail(p, m.text);
-		else if (t->stage == TXN_ENFORCER_PREPARE)
+		else
+			tell_ways_down(p);
+		if (m.result < 0)
+			return;
+		if (t->stage == TXN_ENFORCER_PREPARE)
 			txn_to_server(p);
 		else {
 			t->stage = TXN_RESTORE;
@@ -392,6 +423,7 @@ static void restart_children(struct parent *p, uint64_t now)
 	if (!p->server.pid && now >= p->server.restart_at_ms && start_server(p) == 0) {
 		interfaces_send(p);
 		sockets_send_all(p);
+		tell_alarms(p);
 	}
 	if (!p->enforcer.pid || !p->server.pid || now < p->retry_at_ms)
 		return;
@@ -453,11 +485,15 @@ static void find_state(const char *path, char *ret, size_t max)
 {
 	char line[4096], dir[4096];
 	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, " state: \"%4000[^\"\n]", dir) == 1 || sscanf(line, " state: %4000[^ ,}#\n]", dir) == 1) {
+	while (f && fgets(line, sizeof line, f)) {
+		const char *at = strstr(line, "state:");
+		if (!at || (at > line && !strchr(" \t{,", at[-1])))
+			continue;
+		if (sscanf(at, "state: \"%4000[^\"\n]", dir) == 1 || sscanf(at, "state: %4000[^ ,}#\n]", dir) == 1) {
 			snprintf(ret, max, "%s", dir);
 			break;
 		}
+	}
 	if (f)
 		fclose(f);
 }

@@ -78,6 +78,9 @@ struct parent {
 	uint64_t retry_at_ms;
 	uint32_t last_serial, way_seq, restore_seq;
 	char *control_path;              /* as bound: the key takes effect at the next start */
+	char ways_down[CONFIG_WAYS_MAX][64];   /* by the administrator; told to an enforcer that is new */
+	unsigned ways_down_count;
+	struct { char key[16], text[256]; } alarms[4]; /* the parent's own; told to a server that is new */
 	struct request requests[REQUESTS_MAX];
 	unsigned request_count;
 	bool is_ready, is_stopping, is_on_last_good;
@@ -117,6 +120,7 @@ void requests_read(struct parent *p, unsigned i);
 void requests_expire(struct parent *p, uint64_t now_ms);
 void request_answer(int fd, bool ok, const char *text); /* writes the line, closes fd */
 /* parent.c */
+void parent_alarm(struct parent *p, const char *key, const char *text); /* "": it is over */
 void parent_reload(struct parent *p, int client_fd);
 /* privileges.c */
 int drop_to_enforcer(void);

@@ -114,6 +114,17 @@ static int wait_for_way(struct parent *p, struct steer_parent_reply *ret)
 	return -ETIMEDOUT;
 }
 
+static void remember_way(struct parent *p, const char *name, bool on)
+{
+	for (unsigned i = 0; i < p->ways_down_count; i++)
+		if (!strcmp(p->ways_down[i], name)) {
+			memmove(p->ways_down[i], p->ways_down[--p->ways_down_count], sizeof p->ways_down[i]);
+			break;
+		}
+	if (!on && p->ways_down_count < CONFIG_WAYS_MAX)
+		snprintf(p->ways_down[p->ways_down_count++], sizeof p->ways_down[0], "%s", name);
+}
+
 static void set_way(struct parent *p, int fd, const json_t *req)
 {
 	const char *name = json_string_value(json_object_get(req, "name"));
@@ -127,10 +138,13 @@ static void set_way(struct parent *p, int fd, const json_t *req)
 		request_answer(fd, false, "the enforcer cannot be told");
 		return;
 	}
-	if (wait_for_way(p, &reply) < 0)
+	if (wait_for_way(p, &reply) < 0) {
 		request_answer(fd, false, "the enforcer does not answer");
-	else
-		request_answer(fd, reply.result == 0, reply.result == 0 ? on ? "up" : "down" : reply.text);
+		return;
+	}
+	if (reply.result == 0)
+		remember_way(p, name, on);
+	request_answer(fd, reply.result == 0, reply.result == 0 ? on ? "up" : "down" : reply.text);
 }
 
 static void serve(struct parent *p, unsigned i)

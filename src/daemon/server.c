@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "config/bundle.h"
 #include "base/rcu.h"
 #include "base/ring.h"
 #include "daemon/server_private.h"
@@ -133,7 +134,7 @@ static void take_config(struct server *s, const struct ipc_msg *m, int fd)
 	struct config *c = NULL;
 	struct report r;
 	report_init(&r);
-	int rc = fd < 0 ? NW_EMALFORMED : ipc_read_memfd(fd, &bundle, &len, CONFIG_FILE_MAX);
+	int rc = fd < 0 ? NW_EMALFORMED : ipc_read_memfd(fd, &bundle, &len, BUNDLE_MAX);
 	if (rc == 0)
 		rc = config_parse(&c, bundle, len, &r);
 	if (rc == 0) {
@@ -269,9 +270,9 @@ static void journal_holds(struct server *s, bool is_last)
 	int r = holds_file_sync(s->holds_file, s->holds, (uint32_t)(clock_ms() / 1000), clock_wall_s(), is_last);
 	pthread_mutex_unlock(&s->holds_lock);
 	if (r < 0)
-		alarm_set(s->alarms, "state", "set contents cannot be kept in `state`: %s; they live in memory only and would be lost by a reboot. Mend: make room or give access", nw_strerror(r));
+		alarm_set(s->alarms, "state-sets", "set contents cannot be kept in `state`: %s; they live in memory only and would be lost by a reboot. Mend: make room or give access", nw_strerror(r));
 	else
-		alarm_clear(s->alarms, "state");
+		alarm_clear(s->alarms, "state-sets");
 }
 
 /* Steered answers that became SERVFAIL for want of the kernel's acknowledgement, since the last look. */

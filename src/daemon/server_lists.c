@@ -76,10 +76,11 @@ void queue_close(struct job_queue *q)
 
 /* --- snapshots --- */
 
-/* Upstream groups keep their number in the cache's keys as long as name and servers stay the same. */
-static uint16_t group_id(struct server *s, const struct cfg_upstream *u)
+/* Upstream groups keep their number in the cache's keys as long as name, servers and way stay the same. */
+static uint16_t group_id(struct server *s, const struct config *c, const struct cfg_upstream *u)
 {
-	uint64_t sig = hash_bytes(u->name, strlen(u->name), 1);
+	const char *way = u->way >= 0 ? c->ways[u->way].name : "";
+	uint64_t sig = hash_bytes(u->name, strlen(u->name), hash_bytes(way, strlen(way), 1));
 	for (unsigned i = 0; i < u->server_count; i++)
 		sig = hash_bytes(&u->servers[i].addr, sizeof u->servers[i].addr, sig ^ u->servers[i].port);
 	for (unsigned i = 0; i < s->group_id_count; i++)
@@ -87,7 +88,9 @@ static uint16_t group_id(struct server *s, const struct cfg_upstream *u)
 			return (uint16_t)i;
 	if (s->group_id_count == GROUP_IDS_MAX) {
 		/* Thousands of changed groups later the numbers begin anew; the cache must then not mistake old for new. */
+		rcu_online();
 		cache_flush(s->cache, NULL);
+		rcu_offline();
 		s->group_id_count = 0;
 	}
 	s->group_ids[s->group_id_count].signature = sig;
@@ -139,7 +142,7 @@ static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_
 	}
 	close_rules(s, n);
 	for (unsigned i = 0; i < c->upstream_count; i++)
-		n->group_id[i] = group_id(s, &c->upstreams[i]);
+		n->group_id[i] = group_id(s, c, &c->upstreams[i]);
 	for (unsigned i = 0; i < c->filter_count; i++)
 		snprintf(n->filter_text[i], sizeof n->filter_text[i], "blocked by %.48s", c->filters[i].name ? c->filters[i].name : "a filter rule");
 	return n;
@@ -191,9 +194,10 @@ static int on_before_publish(void *ctx, const struct list_update *u)
 {
 	struct server *s = ctx;
 	/* Listed prefixes are in the kernel before the names beside them count. */
-	if (u->are_prefixes_changed && s->now)
-		sets_send_prefixes(s, s->now, (int)u->list);
-	return 0;
+	const struct snapshot *numbers = s->next ? s->next : s->now;
+	if (!u->are_prefixes_changed || !s->now)
+		return 0;
+	return sets_send_prefixes(s, s->now, numbers->slots[u->list]);
 }
 
 static void on_after_publish(void *ctx, const struct list_update *u)
@@ -331,7 +335,7 @@ static void run_finish(struct server *s, struct job *j)
 	}
 	snapshot_free(s->next, false);
 	s->next = n;
-	int r = sets_send_prefixes(s, n, -1);
+	int r = sets_prepare_prefixes(s, n, s->now);
 	if (!s->now)
 		sets_restore(s, n);
 	/* What new or changed rules steer of the answers that clients may hold already. */
@@ -352,7 +356,9 @@ static void run_commit(struct server *s, struct job *j)
 	bool is_first = !s->now;
 	s->next = NULL;
 	switch_to(s, n);
-	/* Rules that hold fewer names now give their addresses back. */
+	/* Rules that hold less now give it back, and exceptions count. */
+	if (!is_first)
+		sets_send_prefixes(s, n, -1);
 	if (!is_first)
 		sets_release(s, &(struct list_update){ .is_whole = true }, n);
 	lists_forget_old(s->lists);
@@ -371,6 +377,7 @@ static void run_abandon(struct server *s, struct job *j)
 		uint16_t slots[CONFIG_LISTS_MAX];
 		lists_plan(s->lists, s->now->config, slots);
 		lists_forget_old(s->lists);
+		sets_send_prefixes(s, s->now, -1);
 	}
 }
 

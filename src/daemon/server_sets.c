@@ -289,30 +289,37 @@ out:
 
 /* --- listed prefixes --- */
 
-static int ranges_union(struct prefixes **ret, struct server *s, const struct ids *lists)
+/* The lists of one side of a rule, by index slot: they outlive the configuration that numbers them. */
+struct slot_set { uint16_t v[2 * CONFIG_LISTS_MAX]; unsigned count; };
+
+static void add_slots(struct slot_set *set, const struct snapshot *snap, const struct ids *lists)
 {
-	const struct prefixes *v[CONFIG_LISTS_MAX];
+	for (unsigned i = 0; i < lists->count && set->count < 2 * CONFIG_LISTS_MAX; i++)
+		set->v[set->count++] = snap->slots[lists->v[i]];
+}
+
+static int send_slots(struct server *s, uint32_t rule_id, unsigned which, const struct slot_set *set)
+{
+	const struct prefixes *v[2 * CONFIG_LISTS_MAX];
 	unsigned n = 0;
-	*ret = NULL;
-	for (unsigned i = 0; i < lists->count && n < CONFIG_LISTS_MAX; i++) {
-		const struct prefixes *p = lists_prefixes(s->lists, lists->v[i]);
+	for (unsigned i = 0; i < set->count; i++) {
+		const struct prefixes *p = lists_slot_prefixes(s->lists, set->v[i]);
 		if (p && p->count4 + p->count6)
 			v[n++] = p;
 	}
-	if (!n)
-		return 0;
-	*ret = prefixes_union(v, n);
-	return *ret ? 0 : -1;
+	struct prefixes *all = prefixes_union(v, n);
+	if (!all)
+		return -1;
+	int r = link_prefixes(s->link, rule_id, which, all->v4, all->count4, all->v6, all->count6);
+	prefixes_free(all);
+	return r;
 }
 
-static int send_rule_side(struct server *s, const struct cfg_steer *rule, unsigned which, const struct ids *lists)
+static int send_side(struct server *s, const struct snapshot *snap, const struct cfg_steer *rule, unsigned which, const struct ids *lists)
 {
-	struct prefixes *p;
-	int r = ranges_union(&p, s, lists);
-	if (r == 0)
-		r = link_prefixes(s->link, rule->id, which, p ? p->v4 : NULL, p ? p->count4 : 0, p ? p->v6 : NULL, p ? p->count6 : 0);
-	prefixes_free(p);
-	return r;
+	struct slot_set set = { .count = 0 };
+	add_slots(&set, snap, lists);
+	return send_slots(s, rule->id, which, &set);
 }
 
 /* Everything: what reaches a closed rule goes by its way or nowhere, never by a later rule. */
@@ -324,37 +331,65 @@ static int send_everything(struct server *s, const struct cfg_steer *rule)
 	return link_prefixes(s->link, rule->id, 0, &v4, 1, &v6, 1);
 }
 
-static bool ids_have(const struct ids *v, int id)
+static bool ids_have(const struct snapshot *snap, const struct ids *v, int slot)
 {
 	for (unsigned i = 0; i < v->count; i++)
-		if (v->v[i] == id)
+		if (slot < 0 || snap->slots[v->v[i]] == slot)
 			return true;
 	return false;
 }
 
-int sets_send_prefixes(struct server *s, const struct snapshot *snap, int list)
+/* Both sides of one rule as `snap` has them. A negated rule's own sets hold the excepted side; its packet rule turns them round. */
+static int send_rule(struct server *s, const struct snapshot *snap, unsigned i, int slot)
 {
-	const struct config *c = snap->config;
+	const struct cfg_steer *rule = &snap->config->steers[i];
 	int r = 0;
-	for (unsigned i = 0; i < c->steer_count; i++) {
-		const struct cfg_steer *rule = &c->steers[i];
-		bool is_negated = policy_rule_is_negated(c, i);
-		/* A negated rule's own sets hold the excepted side; its packet rule turns them round. */
-		if (policy_rule_is_closed(snap->policy, i)) {
-			if (send_everything(s, rule) < 0)
-				r = -1;
-			continue;
-		}
-		if (rule->names.count && (list < 0 || ids_have(&rule->names, list)) && send_rule_side(s, rule, 0, &rule->names) < 0)
-			r = -1;
-		if (rule->except_names.count && (list < 0 || ids_have(&rule->except_names, list)) && send_rule_side(s, rule, is_negated ? 0 : 1, &rule->except_names) < 0)
-			r = -1;
-	}
+	if (policy_rule_is_closed(snap->policy, i))
+		return send_everything(s, rule);
+	if (ids_have(snap, &rule->names, slot))
+		r |= send_side(s, snap, rule, 0, &rule->names);
+	if (ids_have(snap, &rule->except_names, slot))
+		r |= send_side(s, snap, rule, policy_rule_is_negated(snap->config, i) ? 0 : 1, &rule->except_names);
+	return r;
+}
+
+static int say_prefixes(struct server *s, int r)
+{
 	if (r < 0)
 		alarm_set(s->alarms, "prefixes", "listed prefixes could not be put into the kernel's sets. Mend: look at the log of the enforcer");
 	else
 		alarm_clear(s->alarms, "prefixes");
 	return r;
+}
+
+int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot)
+{
+	int r = 0;
+	for (unsigned i = 0; i < snap->config->steer_count; i++)
+		r |= send_rule(s, snap, i, slot);
+	return say_prefixes(s, r);
+}
+
+int sets_prepare_prefixes(struct server *s, const struct snapshot *next, const struct snapshot *now)
+{
+	int r = 0;
+	for (unsigned i = 0; i < next->config->steer_count; i++) {
+		const struct cfg_steer *rule = &next->config->steers[i], *was;
+		unsigned at;
+		if (!now || !(was = rule_by_id(now->config, rule->id, &at))) {
+			r |= send_rule(s, next, i, -1);
+			continue;
+		}
+		/* A rule in force loses nothing before the commit, and exceptions come with it: until then more goes by the way, never less. */
+		bool is_plain = rule->names.count && was->names.count && !policy_rule_is_closed(now->policy, at) && !policy_rule_is_closed(next->policy, i);
+		struct slot_set both = { .count = 0 };
+		if (!is_plain)
+			continue;
+		add_slots(&both, now, &was->names);
+		add_slots(&both, next, &rule->names);
+		r |= send_slots(s, rule->id, 0, &both);
+	}
+	return say_prefixes(s, r);
 }
 
 /* --- restore and resend --- */

@@ -450,9 +450,9 @@ static bool begin_bad(struct worker *w, struct ask *a, enum wire_reason reason)
 		return false;
 	count(w, C_MALFORMED);
 	switch (reason) {
-	case WIRE_FORMERR: answer_rcode(w, a, RCODE_FORMERR, EDE_NONE, NULL); break;
-	case WIRE_NOTIMP: answer_rcode(w, a, RCODE_NOTIMP, EDE_NONE, NULL); break;
-	case WIRE_BADVERS: answer_rcode(w, a, RCODE_BADVERS, EDE_NONE, NULL); break;
+	case WIRE_FORMERR: answer_rcode(w, a, RCODE_FORMERR, EDE_OTHER, "the question does not parse"); break;
+	case WIRE_NOTIMP: answer_rcode(w, a, RCODE_NOTIMP, EDE_NOT_SUPPORTED, "only standard queries"); break;
+	case WIRE_BADVERS: answer_rcode(w, a, RCODE_BADVERS, EDE_NOT_SUPPORTED, "only EDNS version 0"); break;
 	default: answer_none(w, a);
 	}
 	return true;

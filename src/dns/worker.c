@@ -13,7 +13,7 @@
 #include "base/rcu.h"
 #include "dns/query.h"
 
-enum { CHUNK = 256, DRAIN_MS = 1000 };
+enum { CHUNK = 256, DRAIN_MS = 1000, WAYS_LOOK_MS = 20 };
 
 const char *const worker_counter_name[C_COUNT] = { "queries", "udp", "tcp", "malformed", "refused", "local", "blocked", "hits", "misses", "steered", "barriers", "barrier_failed",
 	"barrier_late", "way_down", "servfail", "full", "mac_unknown" };
@@ -117,6 +117,42 @@ static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
 	return w->shared->take_socket(w->shared->take_ctx, w->snap->config, group, server, is_tcp);
 }
 
+/* --- ways that go down and come back --- */
+
+static void tell_resolver(struct worker *w, const struct snapshot *s, uint64_t down)
+{
+	uint64_t changed = w->ways_serial == s->serial ? down ^ w->ways_seen : UINT64_MAX;
+	w->ways_serial = s->serial;
+	w->ways_seen = down;
+	for (unsigned i = 0; i < s->config->way_count; i++)
+		if (changed >> i & 1)
+			resolver_way_changed(w->resolver, i, down >> i & 1);
+}
+
+/* Once a turn, after its queries. */
+static void look_at_ways(void *worker)
+{
+	struct worker *w = worker;
+	const struct snapshot *s = w->snap;
+	if (!s || !w->has_way_upstreams)
+		return;
+	unsigned slot = s->serial & 1;
+	const struct steer_shared *page = w->shared->steer;
+	if (atomic_load_explicit(&page->cfg[slot].serial, memory_order_acquire) == s->serial) {
+		uint64_t down = atomic_load_explicit(&page->cfg[slot].ways_down, memory_order_relaxed) | atomic_load_explicit(&page->cfg[slot].ways_off, memory_order_relaxed);
+		if (w->ways_serial != s->serial || down != w->ways_seen)
+			tell_resolver(w, s, down);
+	}
+	/* Nothing wakes a worker when a way changes, so one with queries in flight wakes by itself. */
+	if (w->queries && !w->ways_look_at.next)
+		deadline_add(w->loop, &w->ways_look, &w->ways_look_at);
+}
+
+static void on_ways_look(struct deadline *d)
+{
+	(void)d; /* the turn's end looks */
+}
+
 /* --- life --- */
 
 int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned number, int steer_fd)
@@ -133,6 +169,8 @@ int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned
 	if (r == 0)
 		r = barrier_open(w);
 	if (r == 0)
+		loop_on_turn_end(w->loop, look_at_ways, w);
+	if (r == 0)
 		r = udp_server_new(&w->udp, w->loop, on_udp, w);
 	if (r == 0)
 		r = tcp_server_new(&w->tcp, w->loop, on_tcp, w);
@@ -142,6 +180,7 @@ int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned
 		worker_free(w);
 		return r;
 	}
+	deadline_queue_init(w->loop, &w->ways_look, WAYS_LOOK_MS, on_ways_look);
 	deadline_queue_init(w->loop, &w->late, BARRIER_MS, query_late);
 	deadline_queue_init(w->loop, &w->late_rebuild, BARRIER_REBUILD_MS, query_late);
 	deadline_queue_init(w->loop, &w->late_rest, BARRIER_REBUILD_MS - BARRIER_MS, query_late);
@@ -215,6 +254,10 @@ static void do_switch(struct worker *w, void *arg)
 	/* Without memory for the new groups their numbers would mean other upstreams: better no server than answers from the wrong exit. */
 	if (resolver_configure(w->resolver, s->config) < 0)
 		abort();
+	w->ways_serial = 0;
+	w->has_way_upstreams = false;
+	for (unsigned i = 0; i < s->config->upstream_count; i++)
+		w->has_way_upstreams |= s->config->upstreams[i].way >= 0;
 	for (unsigned i = 0; i < CONFIG_RULES_MAX; i++) {
 		atomic_store(&w->filter_hits[i], 0);
 		atomic_store(&w->steer_hits[i], 0);

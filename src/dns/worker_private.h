@@ -75,6 +75,11 @@ struct worker {
 	uv_poll_t steer_poll;
 	const struct snapshot *snap;
 	uint32_t now_s;
+	uint64_t ways_seen;            /* bit per way: down, as the resolver was told last, */
+	uint32_t ways_serial;          /* in the numbers of this configuration; 0: nothing yet */
+	bool has_way_upstreams;
+	struct deadline_queue ways_look;
+	struct deadline ways_look_at;
 
 	struct query *free_queries;
 	unsigned queries, query_chunks;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Peer, own address, interface and MAC of an accepted connection. The MAC comes from the SYN that the kernel saved with its link
- * header (TCP_SAVE_SYN = 2). Connections made through SYN cookies have none: their MAC is unknown. */
+ * header (TCP_SAVE_SYN = 2). Connections made through SYN cookies have no saved SYN: their MAC is unknown. What came by a link
+ * without Ethernet (a tunnel, PPP) is known to have none. */
 #include "net/tcp_path.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #define IPV6_2292PKTOPTIONS 6
 #endif
 
-enum { ETHER_HEADER = 14, SYN_MAX = 14 + 40 + 256 + 60 };
+enum { ETHER_HEADER = 14, TCP_HEADER = 20, SYN_MAX = 14 + 40 + 256 + 60 };
 
 void tcp_path_prepare(int listen_fd)
 {
@@ -64,22 +65,28 @@ static uint32_t arrival_ifindex(int fd, int family)
 	return 0;
 }
 
+/* An IP header, and the TCP header behind it, from `from`. */
+static bool is_ip_from(const uint8_t *ip, size_t len, const struct addr *from)
+{
+	bool is_v4 = from->family == AF_INET;
+	size_t source_at = is_v4 ? 12 : 8, source_len = is_v4 ? 4 : 16, header_len = is_v4 ? 20 : 40;
+
+	return len >= header_len + TCP_HEADER && ip[0] >> 4 == (is_v4 ? 4 : 6) && memcmp(ip + source_at, from->b, source_len) == 0;
+}
+
 bool tcp_syn_mac(uint8_t ret_mac[6], const uint8_t *syn, size_t len, const struct addr *from)
 {
-	static const uint8_t none[6];
-	bool is_v4 = from->family == AF_INET;
-	size_t source_at = ETHER_HEADER + (is_v4 ? 12 : 8), source_len = is_v4 ? 4 : 16;
 	const uint8_t *type = syn + 12;
+	bool is_v4 = from->family == AF_INET;
 
-	if (len < source_at + source_len + source_len)
+	if (len > ETHER_HEADER && (is_v4 ? type[0] == 0x08 && type[1] == 0x00 : type[0] == 0x86 && type[1] == 0xdd) &&
+	        is_ip_from(syn + ETHER_HEADER, len - ETHER_HEADER, from)) {
+		memcpy(ret_mac, syn + 6, 6);
+		return true;
+	}
+	if (!is_ip_from(syn, len, from))
 		return false;
-	/* A link without Ethernet header begins with IP; then neither the type nor, at its place, the source would fit. */
-	if (is_v4 ? type[0] != 0x08 || type[1] != 0x00 || syn[ETHER_HEADER] >> 4 != 4
-	          : type[0] != 0x86 || type[1] != 0xdd || syn[ETHER_HEADER] >> 4 != 6)
-		return false;
-	if (memcmp(syn + source_at, from->b, source_len) != 0 || memcmp(syn + 6, none, 6) == 0)
-		return false;
-	memcpy(ret_mac, syn + 6, 6);
+	memset(ret_mac, 0, 6);
 	return true;
 }
 

@@ -35,6 +35,7 @@ enum {
 	SOON_MS = 1,
 	NO_SOCKET_MS = 10,
 	UNHEALTHY_TIMEOUTS = 3,
+	STALE_SOCKETS_MAX = 64,
 	NO_EDNS_MS = 3600 * 1000
 };
 enum { RECV_BATCH = 16, RECV_MAX = 4096, RECV_STRIDE = RECV_MAX + 128, RANDOM_BYTES = 4096 };
@@ -133,6 +134,7 @@ struct server {
 	struct stream *stream, *streams; /* the one for new queries; all */
 	bool is_healthy;
 	unsigned timeouts_in_row;
+	unsigned stale_in_row; /* fresh sockets of a way that could not send, see server_blames_socket */
 	uint32_t srtt_us; /* 0: unknown */
 	uint64_t last_answer_us, no_edns_until_ms;
 	struct deadline probe_at;
@@ -144,7 +146,8 @@ struct group {
 	struct resolver *resolver;
 	unsigned index; /* in the configuration */
 	char *name;
-	bool has_way;
+	bool has_way, is_way_down;
+	unsigned way; /* in the configuration */
 	char *way_name; /* of the way that sockets are marked for, with its mark and interface: another way needs new sockets */
 	char way_interface[IFNAME_MAX];
 	uint32_t way_mark;
@@ -195,6 +198,7 @@ void judge_answer(struct attempt *a, const uint8_t *msg, size_t len);
 void server_answered(struct server *s, const struct attempt *a);
 void server_timed_out(struct server *s, const struct attempt *a);
 void server_broke(struct server *s);
+bool server_blames_socket(struct server *s, int error); /* a fresh socket failed so: another one is worth a try */
 struct deadline_queue *server_try_queue(struct server *s, unsigned doublings);
 void on_probe(struct deadline *d);
 void group_free(struct group *g);
@@ -210,4 +214,4 @@ void stream_attempt_expired(struct stream *st);
 void stream_settle(struct stream *st); /* after an attempt ended: idle, or closed when retired */
 void streams_close(struct server *s);
 void on_stream_idle(struct deadline *d);
-int server_open(struct server *s, bool is_stream); /* a socket that is not connected yet, or a negative error */
+int server_connect(struct server *s, bool is_stream); /* a socket, connected or (TCP) about to be, or a negative error as above */

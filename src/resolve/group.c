@@ -3,7 +3,7 @@
  *
  * A server is taken as unhealthy after UNHEALTHY_TIMEOUTS attempts in a row without a sign of life, or at once when the kernel
  * says that it cannot be reached. It is then probed every PROBE_MS with ". NS", and any answer, also one to a question, takes it
- * back. */
+ * back. While a group's way is down nothing is sent to it, and its servers have no socket. */
 #include "resolve/flight.h"
 
 #include <errno.h>
@@ -53,6 +53,18 @@ void server_broke(struct server *s)
 {
 	s->errors++;
 	set_unhealthy(s);
+}
+
+/* A socket of a way may have been bound to an interface that was made anew since: that says nothing about the server, while its way is
+ * up. When every fresh one fails, it does. */
+bool server_blames_socket(struct server *s, int error)
+{
+	if (!s->group->has_way || (error != -ENODEV && error != -ENETUNREACH && error != -EHOSTUNREACH))
+		return false;
+	if (s->stale_in_row == STALE_SOCKETS_MAX)
+		return false;
+	s->stale_in_row++;
+	return true;
 }
 
 /* Four round trips, doubled for each time this question was asked there before; the next longer class. */
@@ -124,6 +136,7 @@ static struct group *group_new(struct resolver *r, const struct config *c, unsig
 		const struct cfg_way *way = &c->ways[u->way];
 
 		g->has_way = true;
+		g->way = (unsigned)u->way;
 		g->way_name = strdup(way->name);
 		memcpy(g->way_interface, way->interface, sizeof(g->way_interface));
 		g->way_mark = way->mark;
@@ -199,8 +212,10 @@ int resolver_configure(struct resolver *r, const struct config *c)
 		free(groups);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		groups[i]->index = i;
+		groups[i]->way = groups[i]->has_way ? (unsigned)c->upstreams[i].way : 0;
+	}
 	r->groups = groups;
 	r->group_count = count;
 	/* Last, as askers are told from here and may ask anew. */
@@ -209,6 +224,45 @@ int resolver_configure(struct resolver *r, const struct config *c)
 			group_free(old[i]);
 	free(old);
 	return 0;
+}
+
+static void server_begin_anew(struct server *s, bool is_healthy)
+{
+	deadline_del(&s->probe_at);
+	attempt_end(&s->probe);
+	sockets_close(s);
+	streams_close(s);
+	s->is_healthy = is_healthy;
+	s->timeouts_in_row = 0;
+	s->stale_in_row = 0;
+	s->srtt_us = 0;
+}
+
+/* They end, or go on when the way is back by then, a turn later. */
+static void questions_let_go(struct group *g)
+{
+	for (struct question *q = g->questions; q; q = q->group_next) {
+		for (unsigned i = 0; i < ATTEMPTS_MAX; i++)
+			attempt_end(&q->attempt[i]);
+		q->last_len = 0;
+		q->saw_bad = false;
+		q->failed = q->dead = 0;
+		question_again_soon(q);
+	}
+}
+
+void resolver_way_changed(struct resolver *r, unsigned way, bool is_down)
+{
+	for (unsigned i = 0; i < r->group_count; i++) {
+		struct group *g = r->groups[i];
+
+		if (!g->has_way || g->way != way || g->is_way_down == is_down)
+			continue;
+		g->is_way_down = is_down;
+		questions_let_go(g);
+		for (unsigned k = 0; k < g->server_count; k++)
+			server_begin_anew(&g->servers[k], !is_down);
+	}
 }
 
 unsigned resolver_stat(const struct resolver *r, struct upstream_stat *ret, unsigned max)

@@ -17,7 +17,8 @@ enum { SOCKETS_MAX = 2 * UPSTREAM_POOL /* a server, with the retired ones */, RE
 
 static void on_readable(uv_poll_t *h, int status, int events);
 
-int server_open(struct server *s, bool is_stream)
+/* A socket that is not connected yet, or a negative error. */
+static int server_open(struct server *s, bool is_stream)
 {
 	struct group *g = s->group;
 	struct resolver *r = g->resolver;
@@ -35,6 +36,24 @@ int server_open(struct server *s, bool is_stream)
 		return -EBADF;
 	}
 	return fd;
+}
+
+int server_connect(struct server *s, bool is_stream)
+{
+	int fd, error;
+
+	do {
+		fd = server_open(s, is_stream);
+		if (fd < 0 || connect(fd, (struct sockaddr *)&s->sa, s->sa_len) == 0)
+			return fd;
+		error = -errno;
+		if (error == -EINPROGRESS)
+			return fd;
+		close(fd);
+	} while (server_blames_socket(s, error));
+	/* EAGAIN stands for a socket that is not at hand yet. Here it is a lack of ports: no word about the server for UDP, which waits
+	 * for one; a connection is tried elsewhere. */
+	return is_stream && error == -EAGAIN ? -EADDRNOTAVAIL : error;
 }
 
 static void on_closed(uv_handle_t *h)
@@ -88,20 +107,17 @@ static void socket_break(struct udp_sock *k, bool is_dead)
 static int socket_open(struct server *s, int slot, struct udp_sock **ret)
 {
 	struct resolver *r = s->group->resolver;
-	int fd = server_open(s, false), error;
+	int fd = server_connect(s, false), error;
 	struct udp_sock *k;
 
 	if (fd < 0)
 		return fd;
-	if (connect(fd, (struct sockaddr *)&s->sa, s->sa_len) < 0) {
-		error = -errno;
-		goto fail;
-	}
 	k = calloc(1, sizeof(*k));
 	error = k ? uv_poll_init(loop_uv(r->loop), &k->poll, fd) : -ENOMEM;
 	if (error < 0) {
 		free(k);
-		goto fail;
+		close(fd);
+		return error;
 	}
 	k->poll.data = k;
 	k->channel.server = s;
@@ -114,10 +130,6 @@ static int socket_open(struct server *s, int slot, struct udp_sock **ret)
 	uv_poll_start(&k->poll, UV_READABLE, on_readable);
 	*ret = k;
 	return 0;
-fail:
-	close(fd);
-	/* connect() says EAGAIN when no port is free: that is no word about the server, and passes. */
-	return error;
 }
 
 /* A random place of the pool. Where no socket can be opened, the nearest one there is. */
@@ -164,7 +176,7 @@ int socket_send(struct server *s, struct attempt *a, uint8_t *query, size_t len)
 {
 	struct resolver *r = s->group->resolver;
 	struct udp_sock *k = NULL;
-	bool was_used;
+	bool was_used, has_next;
 	int error, id;
 
 	/* An error of a used socket may be its own (its source address went, an old ICMP message waits in it): a fresh one
@@ -180,11 +192,13 @@ int socket_send(struct server *s, struct attempt *a, uint8_t *query, size_t len)
 		query[1] = (uint8_t)id;
 		was_used = k->uses++ > 0;
 		error = send_query(k, query, len);
+		has_next = error < 0 && (was_used || server_blames_socket(s, error));
 		if (error < 0)
-			socket_break(k, !was_used);
-	} while (error < 0 && was_used);
+			socket_break(k, !has_next);
+	} while (has_next);
 	if (error < 0)
 		return error;
+	s->stale_in_row = 0;
 	attempt_start(a, &k->channel, (uint16_t)id);
 	return 0;
 }

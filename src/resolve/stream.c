@@ -100,7 +100,7 @@ static void update_events(struct stream *st)
 static int stream_open(struct server *s, struct stream **ret)
 {
 	struct resolver *r = s->group->resolver;
-	int fd = server_open(s, true), error, on = 1;
+	int fd = server_connect(s, true), error, on = 1;
 	struct stream *st;
 
 	if (fd < 0)
@@ -112,8 +112,6 @@ static int stream_open(struct server *s, struct stream **ret)
 		st->out = malloc(STREAM_OUT_MAX);
 	}
 	error = st && st->in && st->out ? 0 : -ENOMEM;
-	if (!error && connect(fd, (struct sockaddr *)&s->sa, s->sa_len) < 0 && errno != EINPROGRESS)
-		error = -errno;
 	if (!error)
 		error = uv_poll_init(loop_uv(r->loop), &st->poll, fd);
 	if (error < 0)
@@ -135,8 +133,7 @@ fail:
 		free(st);
 	}
 	close(fd);
-	/* EAGAIN stands for a socket that is not at hand yet; here it is a lack of ports. */
-	return error == -EAGAIN ? -EADDRNOTAVAIL : error;
+	return error;
 }
 
 static int stream_flush(struct stream *st)

@@ -210,6 +210,8 @@ static struct server *next_server(struct question *q)
 	struct server *best = NULL;
 	unsigned best_rank = 0;
 
+	if (q->group->is_way_down)
+		return NULL;
 	for (unsigned i = 0; i < q->group->server_count; i++) {
 		struct server *s = &q->group->servers[i];
 		unsigned rank = q->asked[i] + (s->is_healthy ? 0U : 2U * ATTEMPTS_MAX);
@@ -278,7 +280,8 @@ void question_step(struct question *q, bool is_inside_ask)
 	if (q->waits && has_attempt(q, q->last_len == 0))
 		return;
 	if (is_inside_ask) {
-		q->is_over = true;
+		/* A way may be up again before we were told. */
+		q->is_over = !q->group->is_way_down;
 		question_again_soon(q);
 	} else {
 		question_finish(q);

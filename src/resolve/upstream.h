@@ -25,6 +25,10 @@ void resolver_free(struct resolver *r); /* takes NULL; what is in flight complet
 /* Takes over a configuration's groups (kept by equal name, servers and way, with their health). Questions in flight to groups that vanish complete with
  * UPSTREAM_GONE inside the call. c is not referred to afterwards. 0 or -ENOMEM (the old groups stay). Not from a completion. */
 int resolver_configure(struct resolver *r, const struct config *c);
+/* A way (its number in the configuration) went down: what is in flight to its groups completes with UPSTREAM_UNREACHABLE a turn later, and what is asked
+ * of them likewise. It came back: they start anew, with fresh sockets and nothing known about their servers. Nothing when that is known already. Not from
+ * a completion. */
+void resolver_way_changed(struct resolver *r, unsigned way, bool is_down);
 /* Never completes inside the call. */
 void upstream_ask(struct resolver *r, unsigned group, const struct name *qname, uint16_t qtype, uint16_t qclass, bool want_do, bool want_cd, struct upstream_wait *w);
 void upstream_cancel(struct upstream_wait *w); /* done will not be called; fine after it was. A question that nobody waits for is not tried again. */

@@ -305,14 +305,19 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 }
 
 /* Flows whose exit a rule change moves are dropped, so that they start anew where the rules now say. */
+static bool are_same_items(const void *a, unsigned a_count, const void *b, unsigned b_count, size_t one)
+{
+	return a_count == b_count && (!a_count || !memcmp(a, b, a_count * one));
+}
+
 static bool is_same_group(const struct cfg_group *a, const struct cfg_group *b)
 {
-	return !strcmp(a->name, b->name) && a->interface_count == b->interface_count && a->except_interface_count == b->except_interface_count && a->network_count == b->network_count &&
-		a->except_network_count == b->except_network_count && a->mac_count == b->mac_count && a->except_mac_count == b->except_mac_count &&
-		!memcmp(a->interfaces, b->interfaces, a->interface_count * sizeof a->interfaces[0]) &&
-		!memcmp(a->except_interfaces, b->except_interfaces, a->except_interface_count * sizeof a->interfaces[0]) &&
-		!memcmp(a->networks, b->networks, a->network_count * sizeof a->networks[0]) && !memcmp(a->except_networks, b->except_networks, a->except_network_count * sizeof a->networks[0]) &&
-		!memcmp(a->macs, b->macs, a->mac_count * sizeof a->macs[0]) && !memcmp(a->except_macs, b->except_macs, a->except_mac_count * sizeof a->macs[0]);
+	return !strcmp(a->name, b->name) && are_same_items(a->interfaces, a->interface_count, b->interfaces, b->interface_count, sizeof a->interfaces[0]) &&
+		are_same_items(a->except_interfaces, a->except_interface_count, b->except_interfaces, b->except_interface_count, sizeof a->interfaces[0]) &&
+		are_same_items(a->networks, a->network_count, b->networks, b->network_count, sizeof a->networks[0]) &&
+		are_same_items(a->except_networks, a->except_network_count, b->except_networks, b->except_network_count, sizeof a->networks[0]) &&
+		are_same_items(a->macs, a->mac_count, b->macs, b->mac_count, sizeof a->macs[0]) &&
+		are_same_items(a->except_macs, a->except_mac_count, b->except_macs, b->except_mac_count, sizeof a->macs[0]);
 }
 
 static bool are_same_clients(const struct config *a, const struct ids *ia, const struct config *b, const struct ids *ib)

@@ -174,9 +174,9 @@ static int source_open(const char *address, uint16_t port, bool is_tcp)
 		close(fd);
 		return r;
 	}
-	struct source *s = calloc(1, sizeof *s);
-	if (!s)
-		abort();
+	static struct source sources[LISTENS_MAX * 2];
+	static unsigned source_count;
+	struct source *s = &sources[source_count++];
 	s->fd = fd;
 	s->is_listening = is_tcp;
 	snprintf(s->address, sizeof s->address, "%s", address);

@@ -14,6 +14,7 @@ PORT = 7100
 class Watch:
     def __init__(self, site):
         self.site = site
+        self.exits = dict(EXITS)
         self.watchers = []
 
     def close(self):
@@ -24,7 +25,7 @@ class Watch:
 
     def open(self):
         with self.site.inside(self.site.i):
-            for name, tag in EXITS.items():
+            for name, tag in self.exits.items():
                 if any(w.tag == tag for w in self.watchers):
                     continue
                 with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ struct world {
 	struct steer_shared page;
 	struct index *index;
 	struct snapshot *snap;
+	atomic_uint taken;                 /* sockets of ways */
 	int enforcer;                      /* the enforcer's side of the worker's channel */
 	int upstream[2], upstream_tcp[2];  /* of the groups `default` and `other`, on 127.0.0.1 */
 	uint16_t upstream_port[2], port;

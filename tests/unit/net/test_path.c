@@ -226,7 +226,7 @@ static void paths_are_seen(void **state)
 static void the_mac_is_read_from_a_syn(void **state)
 {
 	uint8_t syn[14 + 40 + 20] = {1, 2, 3, 4, 5, 6, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x08, 0x00, 0x45}, mac[6];
-	static const uint8_t want[6] = {0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
+	static const uint8_t want[6] = {0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f}, none[6];
 	struct addr v4, v6, other;
 
 	assert_int_equal(addr_parse(&v4, "192.0.2.2"), 0);
@@ -237,13 +237,22 @@ static void the_mac_is_read_from_a_syn(void **state)
 	assert_memory_equal(mac, want, 6);
 	assert_false(tcp_syn_mac(mac, syn, 14 + 40, &other));
 	assert_false(tcp_syn_mac(mac, syn, 14 + 40, &v6));
-	for (size_t len = 0; len < 14 + 20; len++)
+	for (size_t len = 0; len < 14 + 40; len++)
 		assert_false(tcp_syn_mac(mac, syn, len, &v4));
-	/* Without a link header. */
-	assert_false(tcp_syn_mac(mac, syn + 14, 40, &v4));
+	/* Without a link header: known to have none. */
+	assert_true(tcp_syn_mac(mac, syn + 14, 40, &v4));
+	assert_memory_equal(mac, none, 6);
+	assert_false(tcp_syn_mac(mac, syn + 14, 40, &other));
+	assert_false(tcp_syn_mac(mac, syn + 14, 40, &v6));
+	for (size_t len = 0; len < 40; len++)
+		assert_false(tcp_syn_mac(mac, syn + 14, len, &v4));
+	/* With a link header of another kind: nothing is known. */
+	assert_false(tcp_syn_mac(mac, syn + 10, 4 + 40, &v4));
 	/* The loopback's. */
 	memset(syn + 6, 0, 6);
-	assert_false(tcp_syn_mac(mac, syn, 14 + 40, &v4));
+	memcpy(mac, want, 6);
+	assert_true(tcp_syn_mac(mac, syn, 14 + 40, &v4));
+	assert_memory_equal(mac, none, 6);
 	memcpy(syn + 6, want, 6);
 	syn[12] = 0x86;
 	syn[13] = 0xdd;
@@ -251,6 +260,9 @@ static void the_mac_is_read_from_a_syn(void **state)
 	memcpy(syn + 14 + 8, v6.b, 16);
 	assert_true(tcp_syn_mac(mac, syn, sizeof(syn), &v6));
 	assert_memory_equal(mac, want, 6);
+	assert_true(tcp_syn_mac(mac, syn + 14, 60, &v6));
+	assert_memory_equal(mac, none, 6);
+	assert_false(tcp_syn_mac(mac, syn + 14, 59, &v6));
 }
 
 int main(void)
