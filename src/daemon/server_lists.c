@@ -197,7 +197,7 @@ static int on_before_publish(void *ctx, const struct list_update *u)
 	const struct snapshot *numbers = s->next ? s->next : s->now;
 	if (!u->are_prefixes_changed || !s->now)
 		return 0;
-	return sets_send_prefixes(s, s->now, numbers->slots[u->list]);
+	return sets_send_prefixes(s, s->now, numbers->slots[u->list], u->is_admin_edit);
 }
 
 static void on_after_publish(void *ctx, const struct list_update *u)
@@ -305,7 +305,7 @@ static void run_offer(struct server *s, struct job *j)
 		o->result = lists_offer(s->lists, (unsigned)list, o->files, o->count, o->reason == LIST_ASKED_ACCEPT, &o->report);
 		/* A list that had no text may have one now: the rules it kept closed open. */
 		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s) == 0)
-			sets_send_prefixes(s, s->now, -1);
+			sets_send_prefixes(s, s->now, -1, false);
 	}
 	char prefix[96];
 	snprintf(prefix, sizeof prefix, "list `%s`: ", o->name);
@@ -356,9 +356,12 @@ static void run_commit(struct server *s, struct job *j)
 	bool is_first = !s->now;
 	s->next = NULL;
 	switch_to(s, n);
+	/* What was answered by the old rules since FINISH looked at the cache. */
+	if (!is_first)
+		sets_refill(s, NULL, n);
 	/* Rules that hold less now give it back, and exceptions count. */
 	if (!is_first)
-		sets_send_prefixes(s, n, -1);
+		sets_send_prefixes(s, n, -1, false);
 	if (!is_first)
 		sets_release(s, &(struct list_update){ .is_whole = true }, n);
 	lists_forget_old(s->lists);
@@ -377,7 +380,7 @@ static void run_abandon(struct server *s, struct job *j)
 		uint16_t slots[CONFIG_LISTS_MAX];
 		lists_plan(s->lists, s->now->config, slots);
 		lists_forget_old(s->lists);
-		sets_send_prefixes(s, s->now, -1);
+		sets_send_prefixes(s, s->now, -1, false);
 	}
 }
 

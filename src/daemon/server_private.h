@@ -104,7 +104,7 @@ void server_resend(struct server *s, uint32_t serial);                          
 struct lists_hooks server_hooks(struct server *s);
 
 /* server_sets.c, compiler thread */
-int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot /* of the list that changed; -1: all */);
+int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot /* of the list that changed; -1: all */, bool drop_flows /* to what leaves */);
 int sets_prepare_prefixes(struct server *s, const struct snapshot *next, const struct snapshot *now /* or NULL */); /* what a prepared configuration adds; takes nothing from the one in force */
 void sets_refill(struct server *s, const struct list_update *u /* NULL: judge every cached answer */, const struct snapshot *snap);
 void sets_release(struct server *s, const struct list_update *u, const struct snapshot *snap);

@@ -82,9 +82,9 @@ static bool gather(struct gathering *g, uint32_t rule_id, const struct addr *a, 
 		g->cap = cap;
 	}
 	struct hold *hold = holds_insert(g->s->holds, rule_id, a, n->wire, n->len, name_whole_hash(n, g->s->worker_shared.name_seed));
-	uint32_t slack = need_s / 4 < 2 ? 2 : need_s / 4;
-	link_element(&g->e[g->count], rule_id, a, need_s + slack);
-	g->holds[g->count++] = (struct pending_hold){ hold, g->now_s + need_s + slack - 1 };
+	uint32_t life_s = hold_life_s(need_s);
+	link_element(&g->e[g->count], rule_id, a, life_s);
+	g->holds[g->count++] = (struct pending_hold){ hold, g->now_s + life_s - 1 };
 	return true;
 }
 
@@ -106,26 +106,15 @@ static int send_gathered(struct gathering *g)
 	return r < 0 ? r : g->is_short ? -1 : 0;
 }
 
-static bool is_never_steered(const struct config *c, const struct cfg_steer *rule, const struct addr *a)
-{
-	return addr_is_never_remote(a) || (addr_is_private(a) && !c->ways[rule->way].private_ok);
-}
-
 /* --- added --- */
 
 static uint32_t answer_need(const struct cache_answer *a, uint32_t now_s, uint32_t element_min_s)
 {
-	uint32_t most = 0;
-	for (unsigned i = 0; i < a->ttl_count; i++) {
-		uint32_t ttl = (uint32_t)a->msg[a->ttl_offset[i]] << 24 | (uint32_t)a->msg[a->ttl_offset[i] + 1] << 16 | (uint32_t)a->msg[a->ttl_offset[i] + 2] << 8 | a->msg[a->ttl_offset[i] + 3];
-		if (ttl > most)
-			most = ttl;
-	}
-	uint32_t age = now_s > a->stored_s ? now_s - a->stored_s : 0; /* others keep answers while this one walks */
-	most = most > age ? most - age : 0;
-	if (most > CACHE_TTL_MAX_S)
-		most = CACHE_TTL_MAX_S; /* as given out: dns/answer.c */
-	return most < element_min_s ? element_min_s : most;
+	uint32_t age_s = now_s > a->stored_s ? now_s - a->stored_s : 0; /* others keep answers while this one walks */
+	uint32_t need_s = wire_ttl_largest(a->msg, a->ttl_offset, a->ttl_count, age_s);
+	if (need_s > CACHE_TTL_MAX_S)
+		need_s = CACHE_TTL_MAX_S; /* as given out: dns/answer.c */
+	return need_s < element_min_s ? element_min_s : need_s;
 }
 
 static void refill_answer(void *ctx, const struct cache_answer *a)
@@ -152,7 +141,7 @@ static void refill_answer(void *ctx, const struct cache_answer *a)
 		policy_fills(g->snap->policy, &judged, rules);
 		for (unsigned r = 0; r < c->steer_count; r++)
 			for (unsigned k = 0; rule_is_set(rules, r) && k < a->addr_count; k++)
-				if (!is_never_steered(c, &c->steers[r], &a->addrs[k]))
+				if (!policy_is_never_steered(c, &c->steers[r], &a->addrs[k]))
 					gather(g, c->steers[r].id, &a->addrs[k], &g->names[i], need_s);
 	}
 }
@@ -298,7 +287,7 @@ static void add_slots(struct slot_set *set, const struct snapshot *snap, const s
 		set->v[set->count++] = snap->slots[lists->v[i]];
 }
 
-static int send_slots(struct server *s, uint32_t rule_id, unsigned which, const struct slot_set *set)
+static int send_slots(struct server *s, uint32_t rule_id, unsigned which, const struct slot_set *set, bool drop_flows)
 {
 	const struct prefixes *v[2 * CONFIG_LISTS_MAX];
 	unsigned n = 0;
@@ -310,16 +299,16 @@ static int send_slots(struct server *s, uint32_t rule_id, unsigned which, const 
 	struct prefixes *all = prefixes_union(v, n);
 	if (!all)
 		return -1;
-	int r = link_prefixes(s->link, rule_id, which, all->v4, all->count4, all->v6, all->count6);
+	int r = link_prefixes(s->link, rule_id, which, all->v4, all->count4, all->v6, all->count6, false);
 	prefixes_free(all);
 	return r;
 }
 
-static int send_side(struct server *s, const struct snapshot *snap, const struct cfg_steer *rule, unsigned which, const struct ids *lists)
+static int send_side(struct server *s, const struct snapshot *snap, const struct cfg_steer *rule, unsigned which, const struct ids *lists, bool drop_flows)
 {
 	struct slot_set set = { .count = 0 };
 	add_slots(&set, snap, lists);
-	return send_slots(s, rule->id, which, &set);
+	return send_slots(s, rule->id, which, &set, drop_flows);
 }
 
 /* Everything: what reaches a closed rule goes by its way or nowhere, never by a later rule. */
@@ -328,7 +317,7 @@ static int send_everything(struct server *s, const struct cfg_steer *rule)
 	struct range v4 = { { .family = AF_INET }, { .family = AF_INET } }, v6 = { { .family = AF_INET6 }, { .family = AF_INET6 } };
 	memset(v4.last.b, 0xff, 4);
 	memset(v6.last.b, 0xff, 16);
-	return link_prefixes(s->link, rule->id, 0, &v4, 1, &v6, 1);
+	return link_prefixes(s->link, rule->id, 0, &v4, 1, &v6, 1, false);
 }
 
 static bool ids_have(const struct snapshot *snap, const struct ids *v, int slot)
@@ -340,16 +329,16 @@ static bool ids_have(const struct snapshot *snap, const struct ids *v, int slot)
 }
 
 /* Both sides of one rule as `snap` has them. A negated rule's own sets hold the excepted side; its packet rule turns them round. */
-static int send_rule(struct server *s, const struct snapshot *snap, unsigned i, int slot)
+static int send_rule(struct server *s, const struct snapshot *snap, unsigned i, int slot, bool drop_flows)
 {
 	const struct cfg_steer *rule = &snap->config->steers[i];
 	int r = 0;
 	if (policy_rule_is_closed(snap->policy, i))
 		return send_everything(s, rule);
 	if (ids_have(snap, &rule->names, slot))
-		r |= send_side(s, snap, rule, 0, &rule->names);
+		r |= send_side(s, snap, rule, 0, &rule->names, drop_flows);
 	if (ids_have(snap, &rule->except_names, slot))
-		r |= send_side(s, snap, rule, policy_rule_is_negated(snap->config, i) ? 0 : 1, &rule->except_names);
+		r |= send_side(s, snap, rule, policy_rule_is_negated(snap->config, i) ? 0 : 1, &rule->except_names, drop_flows);
 	return r;
 }
 
@@ -362,11 +351,11 @@ static int say_prefixes(struct server *s, int r)
 	return r;
 }
 
-int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot)
+int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot, bool drop_flows)
 {
 	int r = 0;
 	for (unsigned i = 0; i < snap->config->steer_count; i++)
-		r |= send_rule(s, snap, i, slot);
+		r |= send_rule(s, snap, i, slot, drop_flows);
 	return say_prefixes(s, r);
 }
 
@@ -377,7 +366,7 @@ int sets_prepare_prefixes(struct server *s, const struct snapshot *next, const s
 		const struct cfg_steer *rule = &next->config->steers[i], *was;
 		unsigned at;
 		if (!now || !(was = rule_by_id(now->config, rule->id, &at))) {
-			r |= send_rule(s, next, i, -1);
+			r |= send_rule(s, next, i, -1, false);
 			continue;
 		}
 		/* A rule in force loses nothing before the commit, and exceptions come with it: until then more goes by the way, never less. */
@@ -387,7 +376,7 @@ int sets_prepare_prefixes(struct server *s, const struct snapshot *next, const s
 			continue;
 		add_slots(&both, now, &was->names);
 		add_slots(&both, next, &rule->names);
-		r |= send_slots(s, rule->id, 0, &both);
+		r |= send_slots(s, rule->id, 0, &both, false);
 	}
 	return say_prefixes(s, r);
 }
@@ -402,7 +391,7 @@ static void restore_record(void *ctx, const struct holds_file_record *rec)
 	struct judged_name judged;
 	uint64_t rules[CONFIG_RULES_MAX / 64];
 	const struct cfg_steer *rule = rule_by_id(c, rec->rule_id, &at);
-	if (!rule || name_from_wire(&g->names[0], rec->name, rec->name_len) < 0 || is_never_steered(c, rule, &rec->addr))
+	if (!rule || name_from_wire(&g->names[0], rec->name, rec->name_len) < 0 || policy_is_never_steered(c, rule, &rec->addr))
 		return;
 	policy_judge(g->snap->policy, index_generation(policy_index(g->snap->policy)), &g->names[0], &judged);
 	policy_fills(g->snap->policy, &judged, rules);
@@ -443,7 +432,7 @@ int sets_resend(struct server *s, const struct snapshot *snap)
 	if (!g)
 		return -1;
 	*g = (struct gathering){ .s = s, .snap = snap, .now_s = (uint32_t)(clock_ms() / 1000) };
-	int r = sets_send_prefixes(s, snap, -1);
+	int r = sets_send_prefixes(s, snap, -1, false);
 	pthread_mutex_lock(&s->holds_lock);
 	holds_walk(s->holds, resend_hold, g);
 	pthread_mutex_unlock(&s->holds_lock);

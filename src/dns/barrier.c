@@ -43,16 +43,15 @@ int barrier_add(struct worker *w, struct query *q, uint32_t rule_id, const struc
 	struct hold *hold = holds_insert(w->shared->holds, rule_id, a, n->wire, n->len, name_hash);
 	if (!hold)
 		return NW_EFULL;
-	/* The element outlives the need by a quarter, so that a busy name is renewed now and then, not with every answer. */
-	uint32_t slack = need_s / 4 < 2 ? 2 : need_s / 4;
+	uint32_t life_s = hold_life_s(need_s);
 	struct batch *b = w->gathering;
 	struct steer_element *e = &w->out.e[b->count];
 	memset(e, 0, sizeof *e);
 	e->rule_id = rule_id;
 	e->family = a->family == AF_INET ? 4 : 6;
-	e->life_s = need_s + slack;
+	e->life_s = life_s;
 	memcpy(e->addr, a->b, 16);
-	b->from[b->count++] = (struct batch_from){ .q = q, .serial = q->serial, .hold = hold, .expires_s = w->now_s + need_s + slack - 1, .epoch = atomic_load(&w->shared->steer->epoch) };
+	b->from[b->count++] = (struct batch_from){ .q = q, .serial = q->serial, .hold = hold, .expires_s = w->now_s + life_s - 1, .epoch = atomic_load(&w->shared->steer->epoch) };
 	q->pending++;
 	return 0;
 }

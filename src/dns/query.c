@@ -32,24 +32,12 @@ static void identify(struct worker *w, struct ask *a, const struct links *l)
 
 /* --- steering an answer --- */
 
-static uint32_t largest_ttl(const struct view *v)
+static uint32_t life_needed(const struct config *c, const struct view *v)
 {
-	uint32_t most = 0;
-	for (unsigned i = 0; i < v->ttl_count; i++) {
-		uint32_t ttl;
-		memcpy(&ttl, v->msg + v->ttl_offset[i], sizeof ttl);
-		ttl = ntohl(ttl);
-		if (ttl > most)
-			most = ttl;
-	}
-	most = most > v->age_s ? most - v->age_s : 0;
-	return most < ANSWER_TTL_MAX_S ? most : ANSWER_TTL_MAX_S;
-}
-
-/* Addresses that are answered as they are, whatever the rule. The enforcer refuses them as well; not asking spares the round trip. */
-static bool is_never_steered(const struct config *c, const struct cfg_steer *r, const struct addr *a)
-{
-	return addr_is_never_remote(a) || (addr_is_private(a) && !c->ways[r->way].private_ok);
+	uint32_t need_s = wire_ttl_largest(v->msg, v->ttl_offset, v->ttl_count, v->age_s);
+	if (need_s > ANSWER_TTL_MAX_S)
+		need_s = ANSWER_TTL_MAX_S;
+	return need_s < c->server.element_min_s ? c->server.element_min_s : need_s;
 }
 
 static void keep_answer(struct query *q, const struct view *v)
@@ -73,9 +61,7 @@ static void keep_answer(struct query *q, const struct view *v)
 static bool steer_addresses(struct worker *w, const struct ask *a, struct query *q, const struct view *v, const struct steer_result *s, bool strips6)
 {
 	const struct config *c = w->snap->config;
-	uint32_t need_s = largest_ttl(v);
-	if (need_s < c->server.element_min_s)
-		need_s = c->server.element_min_s;
+	uint32_t need_s = life_needed(c, v);
 	bool is_parked = false, has_only_hints = strips6 && (a->q.qtype == RR_HTTPS || a->q.qtype == RR_SVCB);
 	/* One more is pending until all are gathered: a full batch that cannot be sent fails inside barrier_add. */
 	if (q)
@@ -88,7 +74,7 @@ static bool steer_addresses(struct worker *w, const struct ask *a, struct query 
 		uint64_t hash = name_whole_hash(n, w->shared->name_seed);
 		for (unsigned i = 0; i < v->addr_count; i++) {
 			const struct addr *to = &v->addrs[i];
-			if (is_never_steered(c, rule, to) || (has_only_hints && to->family == AF_INET6) || barrier_covers(w, rule->id, to, n, hash, need_s))
+			if (policy_is_never_steered(c, rule, to) || (has_only_hints && to->family == AF_INET6) || barrier_covers(w, rule->id, to, n, hash, need_s))
 				continue;
 			if (!q) {
 				if (!(q = query_new(w, a))) {

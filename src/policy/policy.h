@@ -54,3 +54,5 @@ bool policy_rule_is_negated(const struct config *c, unsigned steer_rule);
 /* A kill-switched rule some of whose lists never had a text: what belongs to it is not known, so whatever reaches it is refused. Before publishing only. */
 void policy_close_rule(struct policy *p, unsigned steer_rule);
 bool policy_rule_is_closed(const struct policy *p, unsigned steer_rule);
+/* Addresses that are answered as they are and never enter the rule's set (private ones unless the way says otherwise, never-remote ones). */
+bool policy_is_never_steered(const struct config *c, const struct cfg_steer *rule, const struct addr *a);

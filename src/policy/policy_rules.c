@@ -228,3 +228,8 @@ bool policy_rule_is_closed(const struct policy *p, unsigned steer_rule)
 {
 	return p->steers[steer_rule].is_closed;
 }
+
+bool policy_is_never_steered(const struct config *c, const struct cfg_steer *rule, const struct addr *a)
+{
+	return addr_is_never_remote(a) || (addr_is_private(a) && !c->ways[rule->way].private_ok);
+}

@@ -14,12 +14,29 @@
 
 enum { QUERY_MAX = 512 };
 
+/* A server is there, or there again: what it was asked in the dark may be lost, and does not wait for its time to be over. */
+static void questions_ask_again(struct server *s, const struct question *except, uint64_t now_us)
+{
+	for (struct question *q = s->group->questions; q; q = q->group_next) {
+		struct attempt *a = q->tries ? &q->attempt[q->tries - 1] : NULL;
+
+		if (!a || !a->channel || a->channel->is_stream || a->is_expired || a->server != s || q == except ||
+		        a->sent_us + TRY_MIN_MS * 1000 > now_us || q->tries == UPSTREAM_TRIES + q->extra)
+			continue;
+		deadline_del(&a->timeout);
+		a->is_expired = true;
+		question_again_soon(q);
+	}
+}
+
 void server_answered(struct server *s, const struct attempt *a)
 {
 	uint64_t now_us = clock_us(), rtt_us = now_us > a->sent_us ? now_us - a->sent_us : 1;
 
 	if (rtt_us > UPSTREAM_TOTAL_MS * 1000)
 		rtt_us = UPSTREAM_TOTAL_MS * 1000;
+	if (!s->is_healthy || !s->srtt_us)
+		questions_ask_again(s, a->question, now_us);
 	if (!a->channel || !a->channel->is_stream)
 		s->srtt_us = s->srtt_us ? (uint32_t)((7 * (uint64_t)s->srtt_us + rtt_us) / 8) : (uint32_t)rtt_us;
 	s->answered++;

@@ -14,9 +14,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "steer/enforcer_private.h"
+#include "steer/enforcer_moved.h"
 
-enum { SWEEP_MS = 1000, FOREIGN_MS = 1000, REBUILD_MS = 100 /* between tries */, POLL_MAX_MS = 500 };
+enum { SWEEP_MS = 1000, FOREIGN_MS = 1000, REBUILD_MS = 100 /* between tries */, POLL_MAX_MS = 500, MOVED_MS = 15000 /* a parent that does not ask */ };
+enum { NEVER_MAX = WAYS_ENDPOINTS_MAX + CONFIG_UPSTREAMS_MAX * CONFIG_SERVERS_MAX };
 
 /* ways goes on referring to the configuration it was given last, also to one that was then refused. */
 static void forget_config(struct enforcer *e, struct policy_config *pc)
@@ -25,6 +26,9 @@ static void forget_config(struct enforcer *e, struct policy_config *pc)
 		e->retired = pc->config;
 	else
 		config_free(pc->config);
+	for (unsigned i = 0; pc->held && i < pc->foreign_count; i++)
+		range_list_free(&pc->held[i].list);
+	free(pc->held);
 	free(pc->foreign);
 	free(pc->foreign_at);
 	*pc = (struct policy_config){ 0 };
@@ -64,6 +68,10 @@ static void forget_prepared(struct enforcer *e)
 {
 	bool was_there = e->next.config;
 	forget_config(e, &e->next);
+	if (!e->is_change_committed) {
+		moved_view_free(e->before);
+		e->before = NULL;
+	}
 	/* Before the first commit the mirror is what was adopted. */
 	if (!was_there || !e->now.config)
 		return;
@@ -82,13 +90,14 @@ static int count_foreign(struct policy_config *pc)
 		pc->foreign_count += c->ways[i].set4_count + c->ways[i].set6_count;
 	}
 	pc->foreign = calloc(pc->foreign_count + 1, sizeof *pc->foreign);
-	return pc->foreign ? 0 : -ENOMEM;
+	pc->held = calloc(pc->foreign_count + 1, sizeof *pc->held);
+	return pc->foreign && pc->held ? 0 : -ENOMEM;
 }
 
 /* --- the table as it should be --- */
 
 /* Without ways the configuration reserved none: the lowest bit of ours will do. */
-static uint32_t direct_mark(const struct config *c)
+uint32_t enforcer_direct_mark(const struct config *c)
 {
 	return c->main_mark ? c->main_mark : c->server.mark_mask & -c->server.mark_mask;
 }
@@ -121,13 +130,13 @@ static bool is_lost(struct enforcer *e)
 /* Applies the layout of one configuration. with_contents puts the mirror's elements and ranges in at the same time: the table was lost. */
 static int apply_table(struct enforcer *e, const struct config *c, bool keeps_rules, bool with_contents)
 {
-	static char outside[64][IFNAME_MAX];
-	static struct endpoint never[256];
+	static char outside[WAYS_OUTSIDE_MAX][IFNAME_MAX];
+	static struct endpoint never[NEVER_MAX];
 	uint64_t p2p = 0, skip;
 	ways_bitmaps(e->ways, &skip, &skip, &skip, &p2p);
 	uint16_t hijack_port = c == e->next.config ? e->next.hijack_port : e->now.hijack_port;
-	struct nft_layout l = { .config = c, .hijack_port = hijack_port, .keeps_rules = keeps_rules, .is_closed = keeps_rules, .direct_mark = direct_mark(c), .way_is_p2p = &p2p, .outside = outside,
-		.outside_count = ways_outside(e->ways, outside, 64), .never = never, .never_count = collect_never(e, c, never, 256) };
+	struct nft_layout l = { .config = c, .hijack_port = hijack_port, .keeps_rules = keeps_rules, .is_closed = keeps_rules, .direct_mark = enforcer_direct_mark(c), .way_is_p2p = &p2p, .outside = outside,
+		.outside_count = ways_outside(e->ways, outside, WAYS_OUTSIDE_MAX), .never = never, .never_count = collect_never(e, c, never, NEVER_MAX) };
 	struct element_list all = { .e = e, .c = c };
 	struct nft_range_set *sets = NULL;
 	size_t set_count = 0;
@@ -268,8 +277,48 @@ static void adopt_sets(struct enforcer *e, const struct config *c)
 		log_info("took over %u addresses that the kernel still held", e->elements.count);
 }
 
+/* Connections that a committed change moved begin anew where the rules now say. Without the memory to tell them, all do. */
+static void drop_moved_flows(struct enforcer *e, struct moved_view *before, int fd, const void *reply, size_t len)
+{
+	struct moved_view *after = before ? moved_view_new(e, &e->now, NULL) : NULL;
+	if (after) {
+		enforcer_drop_moved(before, after, fd, reply, len);
+		return;
+	}
+	moved_view_free(before);
+	enforcer_drop_all(e->now.config);
+	if (len)
+		enforcer_drop_flows(NULL, 0, 0, fd, reply, len);
+}
+
+/* The last look at a change: lists and sets are as the server wants them under it. */
+static void settle_change(struct enforcer *e, int fd, const void *reply, size_t len)
+{
+	struct moved_view *before = e->before;
+	if (e->is_change_committed && e->now.config) {
+		e->before = NULL;
+		e->is_change_committed = false;
+		drop_moved_flows(e, before, fd, reply, len);
+	} else if (len) {
+		enforcer_drop_flows(NULL, 0, 0, fd, reply, len);
+	}
+}
+
+/* At COMMIT rules are changed at once; what else moves comes with the server's sets, after which the parent asks (PARENT_FLOWS). */
+static void begin_change(struct enforcer *e)
+{
+	struct moved_view *now = moved_view_new(e, &e->now, NULL);
+	e->is_change_committed = true;
+	e->moved_at_ms = e->now_ms + MOVED_MS;
+	if (now && e->before && moved_rules_differ(e->before, now))
+		enforcer_drop_moved(moved_view_share(e->before), now, -1, NULL, 0);
+	else
+		moved_view_free(now);
+}
+
 static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struct steer_parent_reply *reply)
 {
+	settle_change(e, -1, NULL, 0);
 	forget_prepared(e);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -290,6 +339,8 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 	if ((r = count_foreign(&e->next)) < 0 || (r = open_nft(e, c, reply)) < 0 || (r = refuse_clashes(e, c, reply)) < 0)
 		return r;
 	bool is_first = !e->now.config;
+	if (!is_first)
+		e->before = moved_view_new(e, &e->now, NULL);
 	enum nft_presence p = NFT_ABSENT;
 	nft_presence(e->nft, &p);
 	if (is_first && p != NFT_ABSENT)
@@ -302,95 +353,6 @@ static int prepare(struct enforcer *e, const struct parent_msg *m, int fd, struc
 		snprintf(reply->text, sizeof reply->text, "nft: %s", nft_error(e->nft));
 	enforcer_probe_foreign(e, &e->next);
 	return r;
-}
-
-/* Flows whose exit a rule change moves are dropped, so that they start anew where the rules now say. */
-static bool are_same_items(const void *a, unsigned a_count, const void *b, unsigned b_count, size_t one)
-{
-	return a_count == b_count && (!a_count || !memcmp(a, b, a_count * one));
-}
-
-static bool is_same_group(const struct cfg_group *a, const struct cfg_group *b)
-{
-	return !strcmp(a->name, b->name) && are_same_items(a->interfaces, a->interface_count, b->interfaces, b->interface_count, sizeof a->interfaces[0]) &&
-		are_same_items(a->except_interfaces, a->except_interface_count, b->except_interfaces, b->except_interface_count, sizeof a->interfaces[0]) &&
-		are_same_items(a->networks, a->network_count, b->networks, b->network_count, sizeof a->networks[0]) &&
-		are_same_items(a->except_networks, a->except_network_count, b->except_networks, b->except_network_count, sizeof a->networks[0]) &&
-		are_same_items(a->macs, a->mac_count, b->macs, b->mac_count, sizeof a->macs[0]) &&
-		are_same_items(a->except_macs, a->except_mac_count, b->except_macs, b->except_mac_count, sizeof a->macs[0]);
-}
-
-static bool are_same_clients(const struct config *a, const struct ids *ia, const struct config *b, const struct ids *ib)
-{
-	bool is_same = ia->count == ib->count;
-	for (unsigned i = 0; is_same && i < ia->count; i++)
-		is_same = is_same_group(&a->groups[ia->v[i]], &b->groups[ib->v[i]]);
-	return is_same;
-}
-
-static bool is_rule_moved(const struct config *a, const struct cfg_steer *ra, const struct config *b)
-{
-	for (unsigned i = 0; i < b->steer_count; i++) {
-		const struct cfg_steer *rb = &b->steers[i];
-		if (rb->id == ra->id)
-			return rb->enabled != ra->enabled || strcmp(a->ways[ra->way].name, b->ways[rb->way].name) || a->ways[ra->way].mark != b->ways[rb->way].mark ||
-				!are_same_clients(a, &ra->clients, b, &rb->clients) || !are_same_clients(a, &ra->except_clients, b, &rb->except_clients);
-	}
-	return true;
-}
-
-struct moved { const uint32_t *ids; unsigned id_count; struct addr *v; unsigned count; };
-
-static bool drop_moved(void *ctx, struct element *el)
-{
-	struct moved *m = ctx;
-	for (unsigned i = 0; i < m->id_count; i++)
-		if (el->rule_id == m->ids[i]) {
-			m->v[m->count++] = el->addr;
-			break;
-		}
-	return false;
-}
-
-/* A rule for everything took from, or gives to, connections of any way. */
-static bool is_for_everything(const struct cfg_steer *r)
-{
-	return !r->names.count && !r->has_gid && r->enabled;
-}
-
-static void drop_all_flows(const struct config *c)
-{
-	for (unsigned i = 0; i < c->way_count; i++)
-		enforcer_drop_mark(c->ways[i].mark, c->server.mark_mask);
-	enforcer_drop_mark(c->main_mark, c->server.mark_mask);
-}
-
-static void drop_moved_flows(struct enforcer *e, const struct config *old, const struct config *new)
-{
-	static uint32_t ids[2 * CONFIG_RULES_MAX];
-	struct moved m = { .ids = ids };
-	bool is_all = false;
-	for (unsigned i = 0; i < old->steer_count; i++)
-		if (is_rule_moved(old, &old->steers[i], new)) {
-			ids[m.id_count++] = old->steers[i].id;
-			is_all |= is_for_everything(&old->steers[i]);
-		}
-	for (unsigned i = 0; i < new->steer_count; i++)
-		if (is_rule_moved(new, &new->steers[i], old)) {
-			ids[m.id_count++] = new->steers[i].id;
-			is_all |= is_for_everything(&new->steers[i]);
-		}
-	if (!is_all && (!m.id_count || !e->elements.count))
-		return;
-	m.v = is_all ? NULL : malloc(e->elements.count * sizeof *m.v);
-	if (!m.v) {
-		drop_all_flows(old);
-		return;
-	}
-	elements_walk(&e->elements, drop_moved, &m);
-	if (m.count)
-		enforcer_drop_flows(m.v, m.count, new->server.mark_mask, -1, NULL, 0);
-	free(m.v);
 }
 
 /* A mark that now means another way, or none, must not live on in connections. */
@@ -423,16 +385,18 @@ static int commit(struct enforcer *e, uint32_t serial, struct steer_parent_reply
 		goto back;
 	}
 	e->is_rebuild_due = false;
-	if (e->now.config) {
+	if (e->now.config)
 		drop_remarked_flows(e->now.config, c);
-		drop_moved_flows(e, e->now.config, c);
-	}
 	struct policy_config old = e->now;
 	e->now = e->next;
 	e->next = (struct policy_config){ 0 };
 	ways_apply(e->ways, WAYS_APPLY_ALL);
+	if (old.config)
+		begin_change(e);
 	elements_walk(&e->elements, is_gone_rule, e);
 	forget_gone_ranges(e);
+	if (old.config)
+		enforcer_forsake_foreign(e, &old);
 	forget_config(e, &old);
 	e->is_committed = true;
 	if (c->server.table_protect && !nft_is_protected(e->nft))
@@ -452,15 +416,20 @@ back:
 
 static int set_way(struct enforcer *e, const struct parent_msg *m, struct steer_parent_reply *reply)
 {
-	for (unsigned i = 0; e->now.config && i < e->now.config->way_count; i++) {
-		const struct cfg_way *w = &e->now.config->ways[i];
+	/* Before the first COMMIT the prepared one is what ways stands by: a parent tells a new enforcer what it remembers. */
+	const struct config *c = e->now.config ? e->now.config : e->next.config;
+	for (unsigned i = 0; c && i < c->way_count; i++) {
+		const struct cfg_way *w = &c->ways[i];
 		if (strcmp(w->name, m->name))
 			continue;
+		bool was_down = ways_state(e->ways, i) == WAY_DOWN_ADMIN;
 		ways_admin(e->ways, i, m->on);
 		ways_apply(e->ways, WAYS_APPLY_ALL);
+		if (!e->now.config)
+			return 0;
 		enforcer_publish_ways(e);
-		if (w->interface[0])
-			flows_drop_mark(w->mark, e->now.config->server.mark_mask);
+		if (w->interface[0] && was_down != (ways_state(e->ways, i) == WAY_DOWN_ADMIN))
+			flows_drop_mark(w->mark, c->server.mark_mask);
 		return 0;
 	}
 	snprintf(reply->text, sizeof reply->text, "there is no way `%s`", m->name);
@@ -515,7 +484,7 @@ static void serve_parent(struct enforcer *e)
 		snprintf(reply.text, sizeof reply.text, "%s", nw_strerror(r));
 	reply.result = r < 0 ? -1 : 0;
 	if (r == 0 && m.type == PARENT_FLOWS)
-		enforcer_drop_flows(NULL, 0, 0, e->args.parent_fd, &reply, sizeof reply);
+		settle_change(e, e->args.parent_fd, &reply, sizeof reply);
 	else
 		send(e->args.parent_fd, &reply, sizeof reply, MSG_NOSIGNAL);
 }
@@ -540,11 +509,28 @@ static void drop_flows_of_changed(struct enforcer *e, const uint64_t before, con
 			enforcer_drop_mark(e->now.config->ways[i].mark, e->now.config->server.mark_mask);
 }
 
+/* What cannot be set is tried again all the time; and there are limits. */
+static void alarm_routes(struct enforcer *e)
+{
+	const char *overflow = ways_overflow(e->ways);
+	if (ways_is_failing(e->ways))
+		alarm_set(e->alarms, "routes", "rules and routes do not stand as they should: %s. Mend: see what the kernel says; it is tried again all the time", ways_error(e->ways));
+	else if (e->has_routes_alarm)
+		alarm_clear(e->alarms, "routes");
+	if (overflow)
+		alarm_set(e->alarms, "routes-limit", "%s", overflow);
+	else if (e->has_overflow_alarm)
+		alarm_clear(e->alarms, "routes-limit");
+	e->has_routes_alarm = ways_is_failing(e->ways);
+	e->has_overflow_alarm = overflow;
+}
+
 static void turn_ways(struct enforcer *e)
 {
 	uint64_t skip, off_before, off_after;
 	ways_bitmaps(e->ways, &skip, &skip, &off_before, &skip);
 	int changed = ways_turn(e->ways, e->now_ms, &e->ways_at_ms);
+	alarm_routes(e);
 	if (!e->is_committed || changed <= 0)
 		return;
 	if (changed & WAYS_CH_STATE) {
@@ -592,6 +578,8 @@ static void turn(struct enforcer *e)
 	if (e->nft)
 		enforcer_serve(e);
 	turn_ways(e);
+	if (e->is_change_committed && e->now_ms >= e->moved_at_ms)
+		settle_change(e, -1, NULL, 0);
 	if (e->now_ms >= e->sweep_at_ms) {
 		e->sweep_at_ms = e->now_ms + SWEEP_MS;
 		enforcer_sweep(e);
@@ -649,6 +637,8 @@ int enforcer_clear(const struct config *c, int state_fd, struct report *r)
 	if (rc < 0)
 		report_add(r, true, NULL, "routes and rules could not be removed: %s", w ? ways_error(w) : nw_strerror(rc));
 	int rn = nft_open(&n, &o);
+	if (rn == 0)
+		enforcer_clear_foreign(n, c);
 	if (rn == 0 && (rn = nft_remove(n)) < 0)
 		report_add(r, true, NULL, "the table `inet nameway` could not be removed: %s. Mend: stop namewayd first", nft_error(n));
 	for (unsigned i = 0; i < c->way_count; i++)

@@ -7,17 +7,18 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "base/log.h"
-#include "steer/enforcer_private.h"
+#include "steer/enforcer_moved.h"
 
 enum { JOBS_MAX = 64, ADDRESSES_MAX = 1 << 20 /* waiting, of all jobs */ };
 
 struct drop {
 	struct drop *next;
+	struct moved_view *before, *after; /* NULL: by mark or address */
 	uint32_t mark, mask;  /* mark 0: by address */
 	unsigned count;
 	int reply_fd;
 	size_t reply_len;
-	union { struct steer_ack ack; struct steer_parent_reply parent; } reply;
+	union { struct steer_ack ack; struct steer_done done; struct steer_parent_reply parent; } reply;
 	struct addr addrs[];
 };
 
@@ -31,11 +32,13 @@ static struct {
 
 static void run(struct drop *d)
 {
-	int r = d->mark ? flows_drop_mark(d->mark, d->mask) : d->count ? flows_drop_addresses(d->addrs, d->count, d->mask) : 0;
+	int r = d->before ? moved_drop(d->before, d->after) : d->mark ? flows_drop_mark(d->mark, d->mask) : d->count ? flows_drop_addresses(d->addrs, d->count, d->mask) : 0;
 	if (r < 0)
 		log_warn("connections could not be dropped: %s", strerror(-r));
 	if (d->reply_len)
 		send(d->reply_fd, &d->reply, d->reply_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	moved_view_free(d->before);
+	moved_view_free(d->after);
 	free(d);
 }
 
@@ -111,4 +114,30 @@ void enforcer_drop_mark(uint32_t mark, uint32_t mask)
 	d->mark = mark;
 	d->mask = mask;
 	push(d);
+}
+
+void enforcer_drop_moved(struct moved_view *before, struct moved_view *after, int fd, const void *reply, size_t len)
+{
+	struct drop *d = calloc(1, sizeof *d);
+	if (!d) {
+		log_error("out of memory: connections that a change moves keep their exit");
+		moved_view_free(before);
+		moved_view_free(after);
+		if (len)
+			send(fd, reply, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		return;
+	}
+	d->before = before;
+	d->after = after;
+	d->reply_fd = fd;
+	if ((d->reply_len = len))
+		memcpy(&d->reply, reply, len);
+	push(d);
+}
+
+void enforcer_drop_all(const struct config *c)
+{
+	for (unsigned i = 0; i < c->way_count; i++)
+		enforcer_drop_mark(c->ways[i].mark, c->server.mark_mask);
+	enforcer_drop_mark(enforcer_direct_mark(c), c->server.mark_mask);
 }

@@ -107,71 +107,37 @@ static json_t *ways_json(struct enforcer *e, json_t *closed)
 
 /* --- rules --- */
 
-struct fill {
-	uint32_t id;
-	unsigned v4, v6, ranges;
-};
-struct filling {
-	const struct enforcer *e;
-	struct fill *v;
-	unsigned count;
-};
-
-static int compare_fill(const void *a, const void *b)
+static unsigned count_ranges(const struct enforcer *e, uint32_t id)
 {
-	const struct fill *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
+	unsigned count = 0;
+	for (unsigned i = 0; i < e->range_count; i++)
+		count += e->ranges[i].which == 0 && e->ranges[i].rule_id == id ? e->ranges[i].count : 0;
+	return count;
 }
 
-static struct fill *find_fill(const struct filling *f, uint32_t id)
+static json_t *rule_json(const struct enforcer *e, unsigned rule, const struct nft_counter *n)
 {
-	struct fill key = {.id = id};
-	return bsearch(&key, f->v, f->count, sizeof(key), compare_fill);
-}
-
-static bool count_element(void *ctx, struct element *el)
-{
-	struct filling *f = ctx;
-	struct fill *one = el->expires_ms > f->e->now_ms ? find_fill(f, el->rule_id) : NULL;
-	if (one && el->addr.family == AF_INET)
-		one->v4++;
-	else if (one)
-		one->v6++;
-	return false;
-}
-
-static json_t *rule_json(const struct config *c, unsigned rule, const struct nft_counter *n, const struct fill *f)
-{
+	const struct config *c = e->now.config;
 	const struct cfg_steer *s = &c->steers[rule];
+	struct element_fill f = elements_fill(&e->elements, s->id);
 	return json_pack("{s:o, s:o, s:o, s:b, s:I, s:I, s:i, s:i, s:i, s:i}", "name", text_json(s->name), "id", rule_id(s->id),
 	        "way", s->way >= 0 ? text_json(c->ways[s->way].name) : json_null(), "enabled", s->enabled, "packets",
-	        (json_int_t)n->packets, "bytes", (json_int_t)n->bytes, "addresses4", (int)f->v4, "addresses6", (int)f->v6,
-	        "ranges", (int)f->ranges, "capacity", (int)NFT_SET_SIZE);
+	        (json_int_t)n->packets, "bytes", (json_int_t)n->bytes, "addresses4", (int)f.v4, "addresses6", (int)f.v6,
+	        "ranges", (int)count_ranges(e, s->id), "capacity", (int)NFT_SET_SIZE);
 }
 
 static json_t *rules_json(struct enforcer *e)
 {
-	static struct fill fills[CONFIG_RULES_MAX];
 	static struct nft_counter counters[CONFIG_RULES_MAX];
 	static uint32_t ids[CONFIG_RULES_MAX];
 	const struct config *c = e->now.config;
-	struct filling f = {e, fills, c->steer_count};
 	json_t *rules = json_array();
 	memset(counters, 0, sizeof(counters));
-	for (unsigned i = 0; i < c->steer_count; i++) {
+	for (unsigned i = 0; i < c->steer_count; i++)
 		ids[i] = c->steers[i].id;
-		fills[i] = (struct fill){.id = ids[i]};
-	}
-	qsort(fills, c->steer_count, sizeof(fills[0]), compare_fill);
-	elements_walk(&e->elements, count_element, &f);
-	for (unsigned i = 0; i < e->range_count; i++) {
-		struct fill *one = e->ranges[i].which == 0 ? find_fill(&f, e->ranges[i].rule_id) : NULL;
-		if (one)
-			one->ranges += e->ranges[i].count;
-	}
 	nft_counters(e->nft, ids, c->steer_count, counters);
 	for (unsigned i = 0; i < c->steer_count; i++)
-		json_array_append_new(rules, rule_json(c, i, &counters[i], find_fill(&f, ids[i])));
+		json_array_append_new(rules, rule_json(e, i, &counters[i]));
 	return rules;
 }
 
@@ -210,29 +176,13 @@ json_t *enforcer_state_json(struct enforcer *e)
 
 /* --- one address --- */
 
-static bool ranges_hold(const struct kept_ranges *k, const struct addr *a)
-{
-	size_t len = a->family == AF_INET ? 4 : 16;
-	unsigned low = 0, high = k->count;
-	if (!k->count || k->r[0].first.family != a->family)
-		return false;
-	while (low < high) {
-		unsigned mid = (low + high) / 2;
-		if (memcmp(k->r[mid].last.b, a->b, len) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < k->count && memcmp(k->r[low].first.b, a->b, len) <= 0;
-}
-
 static json_t *address_ranges(const struct enforcer *e, const struct addr *a)
 {
 	json_t *ranges = json_array();
 	for (unsigned i = 0; i < e->range_count; i++) {
 		const struct kept_ranges *k = &e->ranges[i];
 		const struct cfg_steer *s = enforcer_rule(e, k->rule_id, NULL);
-		if (s && ranges_hold(k, a))
+		if (s && ranges_have(k->r, k->count, a))
 			json_array_append_new(ranges, json_pack("{s:o, s:o, s:i}", "id", rule_id(k->rule_id), "name",
 			                                      text_json(s->name), "which", k->which));
 	}
@@ -265,16 +215,6 @@ static bool is_upstreams(const struct config *c, const struct addr *a)
 	return false;
 }
 
-static bool is_endpoint(const struct ways *w, const struct addr *a)
-{
-	struct endpoint ep[64];
-	unsigned n = ways_endpoints(w, ep, 64);
-	for (unsigned i = 0; i < n; i++)
-		if (addr_equal(&ep[i].addr, a))
-			return true;
-	return false;
-}
-
 /* Why answers with it put it into no set; NULL: they do. */
 static const char *never_text(const struct enforcer *e, const struct addr *a)
 {
@@ -284,7 +224,7 @@ static const char *never_text(const struct enforcer *e, const struct addr *a)
 		return "it is loopback, multicast or otherwise no destination outside";
 	if (is_upstreams(e->now.config, a))
 		return "it is an upstream's";
-	if (is_endpoint(e->ways, a))
+	if (ways_is_endpoint(e->ways, a))
 		return "it is a tunnel's endpoint";
 	if (addr_is_private(a))
 		return "it is private; only ways with `private: true` take such addresses from answers";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the server may ask: put addresses into rule sets, take them out, set a rule's listed ranges, and read. Requests of all channels that
+/* What the server may ask: put addresses into rule sets, take them out, and read; a rule's listed ranges are enforcer_ranges.c's. Requests of all channels that
  * wait are gathered, what the kernel does not have yet goes in one transaction, and each request is acknowledged after it. */
 #include <errno.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "policy/policy.h"
 #include "steer/enforcer_private.h"
 
 /* SERVE_ROUNDS bounds one turn, so that kernel events are seen under any load. */
@@ -47,24 +48,12 @@ static bool is_upstream(const struct config *c, const struct addr *a)
 	return false;
 }
 
-static bool is_endpoint(const struct ways *w, const struct addr *a)
-{
-	struct endpoint ep[64];
-	unsigned n = ways_endpoints(w, ep, 64);
-	for (unsigned i = 0; i < n; i++)
-		if (addr_equal(&ep[i].addr, a))
-			return true;
-	return false;
-}
-
 /* Addresses that steering never touches, whoever asks (INTERFACE.md, Steering). */
 static bool is_exempt(const struct enforcer *e, const struct config *c, const struct cfg_steer *rule, const struct addr *a)
 {
-	if (addr_is_never_remote(a))
+	if (policy_is_never_steered(c, rule, a))
 		return true;
-	if (addr_is_private(a) && !(rule->way >= 0 && c->ways[rule->way].private_ok))
-		return true;
-	return ways_is_own_address(e->ways, a) || is_upstream(c, a) || is_endpoint(e->ways, a);
+	return ways_is_own_address(e->ways, a) || is_upstream(c, a) || ways_is_endpoint(e->ways, a);
 }
 
 static bool take_token(struct enforcer *e, unsigned channel)
@@ -283,87 +272,6 @@ static void serve_release(struct enforcer *e, int fd, const struct steer_release
 		send(fd, &out, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static struct kept_ranges *kept_for(struct enforcer *e, const struct kept_ranges *in)
-{
-	for (unsigned i = 0; i < e->range_count; i++) {
-		struct kept_ranges *k = &e->ranges[i];
-		if (k->rule_id == in->rule_id && k->family == in->family && k->which == in->which)
-			return k;
-	}
-	if (e->range_count == KEPT_RANGES_MAX)
-		return NULL;
-	struct kept_ranges *k = &e->ranges[e->range_count++];
-	*k = (struct kept_ranges){ .rule_id = in->rule_id, .family = in->family, .which = in->which };
-	return k;
-}
-
-/* Parts are gathered aside: until the last one came and the kernel took them all, what was kept stays. */
-static int gather_part(struct kept_ranges *k, const struct steer_prefixes *in)
-{
-	if (in->is_first) {
-		k->count = 0;
-		k->rule_id = in->rule_id;
-		k->family = in->family;
-		k->which = in->which;
-	} else if (k->rule_id != in->rule_id || k->family != in->family || k->which != in->which) {
-		return NW_EMALFORMED;
-	}
-	if (k->count + in->count > STEER_RANGES_MAX)
-		return NW_EFULL;
-	if (k->count + in->count > k->cap) {
-		unsigned cap = (k->count + in->count) * 2;
-		struct range *r = realloc(k->r, cap * sizeof *r);
-		if (!r)
-			return -ENOMEM;
-		k->r = r;
-		k->cap = cap;
-	}
-	for (unsigned i = 0; i < in->count; i++) {
-		struct range *r = &k->r[k->count++];
-		memset(r, 0, sizeof *r);
-		r->first.family = r->last.family = in->family == 4 ? AF_INET : AF_INET6;
-		memcpy(r->first.b, in->r[i].first, in->family == 4 ? 4 : 16);
-		memcpy(r->last.b, in->r[i].last, in->family == 4 ? 4 : 16);
-	}
-	return 0;
-}
-
-/* The gathered ranges come to stand for what was kept; the room of those is used for the next ones. */
-static int apply_ranges(struct enforcer *e, struct kept_ranges *new)
-{
-	struct kept_ranges *k = kept_for(e, new);
-	size_t all = new->count;
-	for (unsigned i = 0; i < e->range_count; i++)
-		all += &e->ranges[i] == k ? 0 : e->ranges[i].count;
-	if (!k || all > KEPT_RANGES_ALL)
-		return -2;
-	struct nft_range_set set = { .rule_id = new->rule_id, .family = new->family, .which = new->which, .r = new->r, .count = new->count };
-	int r = nft_ranges_replace(e->nft, &set);
-	if (r < 0)
-		log_warn("listed prefixes could not be put into a set: %s", nft_error(e->nft));
-	if (r == -ENOENT)
-		e->is_rebuild_due = true; /* the table is gone: they come back with it */
-	else if (r < 0)
-		return -1;
-	struct kept_ranges old = *k;
-	*k = *new;
-	*new = (struct kept_ranges){ .r = old.r, .cap = old.cap };
-	return r < 0 ? -1 : 0;
-}
-
-static void serve_prefixes(struct enforcer *e, int fd, const struct steer_prefixes *in)
-{
-	struct steer_done done = { .type = STEER_PREFIXES_DONE, .seq = in->seq };
-	if (!enforcer_rule(e, in->rule_id, NULL) || (in->family != 4 && in->family != 6) || in->which > 1)
-		done.result = -3;
-	else if (gather_part(&e->coming, in) < 0)
-		done.result = -2;
-	else if (in->is_last)
-		done.result = (int16_t)apply_ranges(e, &e->coming);
-	if (in->is_last || done.result)
-		send(fd, &done, sizeof done, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 static void serve_query(struct enforcer *e, int fd, const struct steer_query *q)
 {
 	struct steer_reply reply = { .type = STEER_REPLY, .seq = q->seq };
@@ -413,7 +321,7 @@ static void serve_message(struct enforcer *e, unsigned channel, const void *msg,
 	else if (type == STEER_RELEASE && is_main && len >= offsetof(struct steer_release, e) && rel->count <= STEER_BATCH_MAX && len == offsetof(struct steer_release, e) + rel->count * sizeof rel->e[0])
 		serve_release(e, fd, rel);
 	else if (type == STEER_PREFIXES && is_main && len >= offsetof(struct steer_prefixes, r) && pre->count <= STEER_RANGES_PART && len == offsetof(struct steer_prefixes, r) + pre->count * sizeof pre->r[0])
-		serve_prefixes(e, fd, pre);
+		enforcer_serve_prefixes(e, fd, pre);
 	else if (type == STEER_QUERY && is_main && len == sizeof(struct steer_query))
 		serve_query(e, fd, msg);
 	else

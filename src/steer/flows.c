@@ -71,8 +71,10 @@ int flows_drop_mark(uint32_t mark, uint32_t mask)
 	return e < 0 ? e : before > after ? before - after : 0;
 }
 
-/* What one dump looks for and the requests that delete what it found. */
+/* What one dump looks for and the requests that delete what it found. judge decides where there is one, else the destination. */
 struct search {
+	bool (*judge)(void *ctx, const struct flow *f);
+	void *ctx;
 	const struct addr *addrs;
 	unsigned count;
 	uint32_t *slots, slot_count; /* index + 1, open addressing */
@@ -111,9 +113,8 @@ static int search_hash(struct search *s)
 	return 0;
 }
 
-static struct addr destination_of(const struct nlattr *tuple)
+static void tuple_read(struct flow *ret, const struct nlattr *tuple)
 {
-	struct addr d = {0};
 	const struct nlattr *part, *a;
 	mnl_attr_for_each_nested(part, tuple)
 	{
@@ -122,20 +123,22 @@ static struct addr destination_of(const struct nlattr *tuple)
 		mnl_attr_for_each_nested(a, part)
 		{
 			uint16_t type = mnl_attr_get_type(a), len = mnl_attr_get_payload_len(a);
-			if ((type == CTA_IP_V4_DST && len == 4) || (type == CTA_IP_V6_DST && len == 16)) {
-				d.family = type == CTA_IP_V4_DST ? AF_INET : AF_INET6;
-				memcpy(d.b, mnl_attr_get_payload(a), len);
-			}
+			bool is_v4 = (type == CTA_IP_V4_SRC || type == CTA_IP_V4_DST) && len == 4;
+			bool is_v6 = (type == CTA_IP_V6_SRC || type == CTA_IP_V6_DST) && len == 16;
+			struct addr *to = type == CTA_IP_V4_SRC || type == CTA_IP_V6_SRC ? &ret->src : &ret->dst;
+			if (!is_v4 && !is_v6)
+				continue;
+			to->family = is_v4 ? AF_INET : AF_INET6;
+			memcpy(to->b, mnl_attr_get_payload(a), len);
 		}
 	}
-	return d;
 }
 
 static void entry_take(void *ctx, const struct nlmsghdr *nlh)
 {
 	struct search *s = ctx;
 	const struct nlattr *a, *tuple = NULL, *id = NULL, *zone = NULL;
-	uint32_t mark = 0;
+	struct flow f = {0};
 	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg))
 	{
 		switch (mnl_attr_get_type(a)) {
@@ -143,7 +146,7 @@ static void entry_take(void *ctx, const struct nlmsghdr *nlh)
 			tuple = a;
 			break;
 		case CTA_MARK:
-			mark = ntohl(mnl_attr_get_u32(a));
+			f.mark = ntohl(mnl_attr_get_u32(a));
 			break;
 		case CTA_ID:
 			id = a;
@@ -153,13 +156,13 @@ static void entry_take(void *ctx, const struct nlmsghdr *nlh)
 			break;
 		}
 	}
-	if (!tuple || !(mark & s->mask))
+	if (!tuple || !(f.mark & s->mask))
 		return;
-	struct addr d = destination_of(tuple);
+	tuple_read(&f, tuple);
 	char bytes[RTNL_MSG_MAX];
-	if (!d.family || tuple->nla_len > RTNL_MSG_MAX / 2 || !is_sought(s, &d))
+	if (!f.dst.family || tuple->nla_len > RTNL_MSG_MAX / 2 || !(s->judge ? s->judge(s->ctx, &f) : is_sought(s, &f.dst)))
 		return;
-	struct nlmsghdr *del = message_put(bytes, IPCTNL_MSG_CT_DELETE, d.family);
+	struct nlmsghdr *del = message_put(bytes, IPCTNL_MSG_CT_DELETE, f.dst.family);
 	del->nlmsg_flags = NLM_F_REQUEST;
 	const struct nlattr *parts[3] = {tuple, id, zone};
 	for (int i = 0; i < 3; i++)
@@ -245,5 +248,23 @@ int flows_drop_addresses(const struct addr *a, unsigned count, uint32_t mask)
 	rtnl_close(&r);
 	buf_free(&s.deletes);
 	free(s.slots);
+	return e < 0 ? e : s.found;
+}
+
+int flows_drop_if(uint32_t mask, bool (*judge)(void *ctx, const struct flow *f), void *ctx)
+{
+	struct search s = {.judge = judge, .ctx = ctx, .mask = mask};
+	struct rtnl r;
+	int e = rtnl_open(&r, NETLINK_NETFILTER, NULL);
+	if (e < 0)
+		return e;
+	buf_init(&s.deletes, DELETES_MAX);
+	e = entries_dump(&r, &s, AF_INET, NULL);
+	if (e == 0)
+		e = entries_dump(&r, &s, AF_INET6, NULL);
+	if (e == 0)
+		e = deletes_send(&r, &s.deletes);
+	rtnl_close(&r);
+	buf_free(&s.deletes);
 	return e < 0 ? e : s.found;
 }

@@ -60,3 +60,10 @@ unsigned holds_sweep(struct holds *h, uint32_t now_s, uint32_t keep_s);
 /* Calls back for every record listed for the journal since the last call; returns how many. Removed ones are left out. */
 unsigned holds_drain_new(struct holds *h, void (*cb)(void *ctx, const struct hold *d), void *ctx);
 uint32_t holds_count(const struct holds *h); /* any thread */
+
+/* How long an element is asked to live so that a client may use it for need_s: a quarter longer, so that a busy name is renewed now and then, not with
+ * every answer. The hold ends a second before the kernel's element. */
+static inline uint32_t hold_life_s(uint32_t need_s)
+{
+	return need_s + (need_s / 4 < 2 ? 2 : need_s / 4);
+}

@@ -144,7 +144,7 @@ int link_release(struct steer_link *l, const struct steer_element *e, unsigned c
 	return r;
 }
 
-static int send_ranges(struct steer_link *l, uint32_t rule_id, unsigned which, uint8_t family, const struct range *v, unsigned count)
+static int send_ranges(struct steer_link *l, uint32_t rule_id, unsigned which, uint8_t family, const struct range *v, unsigned count, bool drop_flows)
 {
 	struct steer_prefixes *m = &l->out.prefixes;
 	unsigned at = 0;
@@ -152,7 +152,7 @@ static int send_ranges(struct steer_link *l, uint32_t rule_id, unsigned which, u
 	do {
 		unsigned n = count - at < STEER_RANGES_PART ? count - at : STEER_RANGES_PART;
 		*m = (struct steer_prefixes){ .type = STEER_PREFIXES, .count = (uint16_t)n, .seq = seq, .rule_id = rule_id, .family = family, .which = (uint8_t)which, .is_first = at == 0,
-			.is_last = at + n == count };
+			.is_last = at + n == count, .drop_flows = drop_flows };
 		for (unsigned i = 0; i < n; i++) {
 			memcpy(m->r[i].first, v[at + i].first.b, 16);
 			memcpy(m->r[i].last, v[at + i].last.b, 16);
@@ -171,12 +171,12 @@ static int send_ranges(struct steer_link *l, uint32_t rule_id, unsigned which, u
 	return 0;
 }
 
-int link_prefixes(struct steer_link *l, uint32_t rule_id, unsigned which, const struct range *v4, unsigned count4, const struct range *v6, unsigned count6)
+int link_prefixes(struct steer_link *l, uint32_t rule_id, unsigned which, const struct range *v4, unsigned count4, const struct range *v6, unsigned count6, bool drop_flows)
 {
 	pthread_mutex_lock(&l->lock);
-	int r = send_ranges(l, rule_id, which, 4, v4, count4);
+	int r = send_ranges(l, rule_id, which, 4, v4, count4, drop_flows);
 	if (r == 0)
-		r = send_ranges(l, rule_id, which, 6, v6, count6);
+		r = send_ranges(l, rule_id, which, 6, v6, count6, drop_flows);
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }

@@ -16,6 +16,6 @@ void link_element(struct steer_element *ret, uint32_t rule_id, const struct addr
 int link_add(struct steer_link *l, const struct steer_element *e, unsigned count, uint8_t *status);
 /* is_deleted per element (may be NULL). */
 int link_release(struct steer_link *l, const struct steer_element *e, unsigned count, uint64_t stamp, bool drop_flows, uint8_t *is_deleted);
-/* The listed ranges of one rule: which 0 names, 1 except-names; both families. */
-int link_prefixes(struct steer_link *l, uint32_t rule_id, unsigned which, const struct range *v4, unsigned count4, const struct range *v6, unsigned count6);
+/* The listed ranges of one rule: which 0 names, 1 except-names; both families. drop_flows: an administrator's edit; connections to what left are dropped. */
+int link_prefixes(struct steer_link *l, uint32_t rule_id, unsigned which, const struct range *v4, unsigned count4, const struct range *v6, unsigned count6, bool drop_flows);
 json_t *link_query(struct steer_link *l, enum steer_query_what what, const struct addr *a); /* NULL: no answer */

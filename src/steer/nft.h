@@ -59,6 +59,13 @@ int nft_foreign_probe(struct nft *n, const struct cfg_set *s, struct nft_foreign
 int nft_foreign_put(struct nft *n, const struct cfg_set *s, const struct nft_foreign *f, const struct nft_element *e, size_t count);
 int nft_foreign_delete(struct nft *n, const struct cfg_set *s, const struct nft_foreign *f, const struct addr *a, size_t count);
 
+/* Makes the set hold what is wanted (of the set's family, in order) and nothing else of ours beside the addresses above. A range of ours carries the comment
+ * "nameway"; what others hold of it stays theirs. may_replace: an address that stands alone in the set is ours and may be taken up into a range. held:
+ * what then stands, freed and replaced on success. *ret_too_long: how many ranges a set without intervals could not take; *ret_has_left: some left. */
+struct range_list; /* steer/ranges.h */
+int nft_foreign_sync_ranges(struct nft *n, const struct cfg_set *s, const struct nft_foreign *f, const struct range_list *wanted,
+	bool (*may_replace)(void *ctx, const struct addr *a), void *ctx, struct range_list *held, unsigned *ret_too_long, bool *ret_has_left);
+
 /* Counters by steer rule: packets that took this rule's decision. */
 struct nft_counter { uint64_t packets, bytes; };
 int nft_counters(struct nft *n, const uint32_t *rule_ids, size_t count, struct nft_counter *ret);

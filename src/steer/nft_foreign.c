@@ -22,13 +22,13 @@ static const struct { const char *name; uint8_t number; } families[] = {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static int family_number(const char *name)
+uint8_t nft_family_number(const char *name)
 {
 	for (size_t i = 0; i < COUNT(families); i++) {
 		if (!strcmp(families[i].name, name))
 			return families[i].number;
 	}
-	return -EINVAL;
+	return 0;
 }
 
 static const char *family_name(uint32_t number)
@@ -63,14 +63,14 @@ static void take_set(void *ctx, const struct nlmsghdr *h)
 int nft_foreign_probe(struct nft *n, const struct cfg_set *s, struct nft_foreign *ret)
 {
 	uint8_t bytes[MNL_NLMSG_HDRLEN + 1024];
-	const int family = family_number(s->family);
+	const uint8_t family = nft_family_number(s->family);
 	struct seen_set seen = { 0 };
 	struct nlmsghdr *h;
 	int r;
 
-	if (family < 0 || strlen(s->table) >= NFT_NAME_MAXLEN || strlen(s->set) >= NFT_NAME_MAXLEN)
+	if (!family || strlen(s->table) >= NFT_NAME_MAXLEN || strlen(s->set) >= NFT_NAME_MAXLEN)
 		return nft_fail(n, -EINVAL, "set \"%s %s %s\": the family is inet, ip, ip6, bridge, netdev or arp", s->family, s->table, s->set);
-	h = nft_request_begin(bytes, NFT_MSG_GETSET, (uint8_t)family, 0);
+	h = nft_request_begin(bytes, NFT_MSG_GETSET, family, 0);
 	mnl_attr_put_strz(h, NFTA_SET_TABLE, s->table);
 	mnl_attr_put_strz(h, NFTA_SET_NAME, s->set);
 	r = nft_request(n, h, take_set, &seen);
@@ -91,7 +91,7 @@ static void begin_foreign(struct nft_elems *e, struct nft *n, const struct cfg_s
 {
 	nft_elems_begin(e, n, &n->batch, type, flags, s->set);
 	e->family_table = s->table;
-	e->family = (uint8_t)family_number(s->family);
+	e->family = nft_family_number(s->family);
 }
 
 static bool is_for(const struct nft_foreign *f, const struct addr *a)

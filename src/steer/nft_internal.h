@@ -88,6 +88,8 @@ struct nft_elem {
 	const void *value;           /* maps */
 	size_t value_len;
 	const char *go;              /* verdict maps: goto this chain */
+	const void *userdata;        /* a comment, as the nft program writes it */
+	size_t userdata_len;
 };
 void nft_elems_begin(struct nft_elems *e, struct nft *n, struct nft_batch *b, uint16_t type, uint16_t flags, const char *set);
 void nft_elems_split(struct nft_elems *e);
@@ -118,6 +120,7 @@ static inline unsigned nft_addr_len(uint8_t family)
 	return nft_is_v6(family) ? 16 : 4;
 }
 
+uint8_t nft_family_number(const char *name); /* of a table; 0: no such */
 void nft_set_name(char ret[NFT_NAME_LEN], char kind, uint32_t rule_id, uint8_t family);
 
 /* nft_state.c */

@@ -77,6 +77,8 @@ void nft_elems_add(struct nft_elems *e, const struct nft_elem *x)
 		mnl_attr_put_u64(h, NFTA_SET_ELEM_TIMEOUT, htobe64(x->timeout_ms));
 	if (x->expires_ms)
 		mnl_attr_put_u64(h, NFTA_SET_ELEM_EXPIRATION, htobe64(x->expires_ms));
+	if (x->userdata_len)
+		mnl_attr_put(h, NFTA_SET_ELEM_USERDATA, x->userdata_len, x->userdata);
 	if (x->value || x->go) {
 		part = mnl_attr_nest_start(h, NFTA_SET_ELEM_DATA);
 		if (x->go) {
@@ -395,6 +397,10 @@ static void take_elements(void *ctx, const struct nlmsghdr *h)
 				break;
 			case NFTA_SET_ELEM_EXPIRATION:
 				x.expires_ms = be64toh(mnl_attr_get_u64(a));
+				break;
+			case NFTA_SET_ELEM_USERDATA:
+				x.userdata = mnl_attr_get_payload(a);
+				x.userdata_len = mnl_attr_get_payload_len(a);
 				break;
 			}
 		}

@@ -18,13 +18,14 @@ struct steer_ack { uint16_t type, count; uint32_t seq; uint64_t stamp; uint8_t s
 /* RELEASE: delete these unless an ADD touched them after `stamp` (the shared page's stamp read before the holds were walked).
  * life_s is ignored. With drop_flows conntrack entries to them are dropped as well. RELEASED says per element 1 = deleted (or absent), 0 = kept. */
 struct steer_release { uint16_t type, count; uint32_t seq; uint64_t stamp; uint32_t drop_flows; uint32_t pad; struct steer_element e[STEER_BATCH_MAX]; };
-/* PREFIXES: the listed ranges of one rule and family, in parts; the last part applies all in one transaction. (struct range as two 16-byte addresses.) */
+/* PREFIXES: the listed ranges of one rule and family, in parts; the last part applies all in one transaction. (struct range as two 16-byte addresses.)
+ * With drop_flows (in the last part) conntrack entries to addresses that left the ranges are dropped where that moves them, before it is answered. */
 struct steer_range { uint8_t first[16], last[16]; };
 enum { STEER_RANGES_PART = 200, STEER_RANGES_MAX = 200000 };
-struct steer_prefixes { uint16_t type, count; uint32_t seq; uint32_t rule_id; uint8_t family, is_first, is_last, which; /* 0: of the rule's names, 1: of its except-names */ struct steer_range r[STEER_RANGES_PART]; };
+struct steer_prefixes { uint16_t type, count; uint32_t seq; uint32_t rule_id; uint8_t family, is_first, is_last, which; /* 0: of the rule's names, 1: of its except-names */ uint8_t drop_flows, pad[3]; struct steer_range r[STEER_RANGES_PART]; };
 struct steer_done { uint16_t type; int16_t result; /* 0 or an error of base/err.h folded to 16 bits: 0 ok, -1 failed, -2 full, -3 unknown rule */ uint32_t seq; };
 /* QUERY: a read-only question; REPLY carries a memfd with JSON text (SCM_RIGHTS). */
-enum steer_query_what { STEER_Q_STATE = 1 /* ways, rules with counters and fill, alarms */, STEER_Q_ADDRESS /* e.addr: sets that hold it with expiry, route by way, conntrack */, STEER_Q_RULES /* the packet rules as the kernel has them */ };
+enum steer_query_what { STEER_Q_STATE = 1 /* ways, rules with counters and fill, alarms */, STEER_Q_ADDRESS /* e.addr: sets that hold it with expiry, route by way, conntrack */ };
 struct steer_query { uint16_t type, what; uint32_t seq; struct steer_element e; };
 struct steer_reply { uint16_t type; int16_t result; uint32_t seq; };
 

@@ -83,15 +83,19 @@ static void addr_take(void *ctx, const struct nlmsghdr *nlh)
 		return;
 	}
 	struct own_addr *o = &w->addrs[w->addr_count++];
-	*o = (struct own_addr){.addr.family = m->ifa_family, .ifindex = (int)m->ifa_index};
+	*o = (struct own_addr){.addr.family = m->ifa_family, .ifindex = (int)m->ifa_index, .len = m->ifa_prefixlen};
 	memcpy(o->addr.b, address, len);
 	o->is_global = m->ifa_scope == RT_SCOPE_UNIVERSE && !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_DEPRECATED));
 }
 
 static void default_add(struct ways *w, const struct main_default *d)
 {
-	if (w->default_count < MAIN_DEFAULTS_MAX && d->ifindex)
+	if (!d->ifindex)
+		return;
+	if (w->default_count < MAIN_DEFAULTS_MAX)
 		w->defaults[w->default_count++] = *d;
+	else
+		w->has_more_defaults = true;
 }
 
 static void gateway_take(struct main_default *d, const struct nlattr *a)
@@ -221,6 +225,27 @@ bool ways_is_own_address(const struct ways *w, const struct addr *a)
 	}
 }
 
+void ways_own_networks(const struct ways *w, void (*cb)(void *ctx, const struct prefix *p, bool is_outside), void *ctx)
+{
+	for (unsigned i = 0; i < w->addr_count; i++) {
+		const struct own_addr *o = &w->addrs[i];
+		const struct link *l = links_by_index(w, o->ifindex);
+		bool is_outside = l && links_is_outside(w, l->name);
+		for (unsigned k = 0; l && w->cur && k < w->cur->count; k++)
+			is_outside = is_outside || !strcmp(w->cur->way[k].c->interface, l->name);
+		cb(ctx, &(struct prefix){.addr = o->addr, .len = o->len}, is_outside);
+	}
+}
+
+const char *ways_overflow(const struct ways *w)
+{
+	if (w->has_more_endpoints)
+		return "tunnels have more peers than nameway keeps endpoints of (1024): addresses of the others may enter sets, and the router's own steered processes may be led into the tunnel that carries them. Mend: fewer peers";
+	if (w->has_more_defaults)
+		return "the main table has more default routes than nameway keeps (256): interfaces of the others do not count as outside. Mend: fewer default routes";
+	return NULL;
+}
+
 int links_sync(struct ways *w)
 {
 	w->link_count = w->addr_count = 0;
@@ -233,6 +258,7 @@ int links_sync(struct ways *w)
 	if (e < 0 || !w->defaults_dirty)
 		return e;
 	w->default_count = 0;
+	w->has_more_defaults = false;
 	e = dump(w, RTM_GETROUTE, AF_INET, sizeof(struct rtmsg), &w->default_count, default_take);
 	if (e == 0)
 		e = dump(w, RTM_GETROUTE, AF_INET6, sizeof(struct rtmsg), &w->default_count, default_take);

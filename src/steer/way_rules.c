@@ -54,7 +54,29 @@ static bool group_has_interface(const struct cfg_group *g, unsigned i)
 	return true;
 }
 
-/* Interfaces whose unmarked packets are clients' that nobody decided about. */
+/* A listening interface that leads outside brings answers to clients, which carry no client's mark. */
+static void listening_add(const struct ways *w, const struct config *c, const char *name, char (*ret)[IFNAME_MAX], unsigned *count, unsigned max)
+{
+	if (!is_way_interface(c, name) && !links_is_outside(w, name))
+		name_add(ret, count, max, name);
+}
+
+/* Where clients come who ask an address: the interface that holds it now, any where the address is none. Who asks an address on lo is not known. */
+static void listening_addresses_add(const struct ways *w, const struct config *c, const struct addr *a, char (*ret)[IFNAME_MAX], unsigned *count, unsigned max)
+{
+	static const uint8_t any[sizeof a->b];
+	bool is_any = !memcmp(a->b, any, sizeof any);
+	for (unsigned i = 0; is_any && i < w->link_count; i++)
+		listening_add(w, c, w->links[i].name, ret, count, max);
+	for (unsigned i = 0; !is_any && i < w->addr_count; i++) {
+		const struct link *l = addr_equal(&w->addrs[i].addr, a) ? links_by_index(w, w->addrs[i].ifindex) : NULL;
+		if (l)
+			listening_add(w, c, l->name, ret, count, max);
+	}
+}
+
+/* Interfaces whose unmarked packets are clients' that nobody decided about. Listening counts beside the groups: rules without clients, and groups that
+ * only MACs tell, name no interface. */
 unsigned rules_closed_interfaces(const struct ways *w, const struct config *c, char (*ret)[IFNAME_MAX], unsigned max)
 {
 	unsigned count = 0;
@@ -69,11 +91,12 @@ unsigned rules_closed_interfaces(const struct ways *w, const struct config *c, c
 		}
 	for (unsigned i = 0; c->hijack.is_on && i < c->hijack.interface_count; i++)
 		name_add(ret, &count, max, c->hijack.interfaces[i]);
-	/* A listening interface that leads outside brings answers to clients, which carry no client's mark. */
 	for (unsigned i = 0; i < c->server.listen_count; i++) {
-		const char *name = c->server.listen[i].ifname;
-		if (!is_way_interface(c, name) && !links_is_outside(w, name))
-			name_add(ret, &count, max, name);
+		const struct cfg_listen *listen = &c->server.listen[i];
+		if (listen->ifname[0])
+			listening_add(w, c, listen->ifname, ret, &count, max);
+		else
+			listening_addresses_add(w, c, &listen->ep.addr, ret, &count, max);
 	}
 	return count;
 }

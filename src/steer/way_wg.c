@@ -217,13 +217,23 @@ int wg_peers(struct ways *w, const char *ifname, void (*cb)(void *ctx, const str
 static void endpoint_collect(void *ctx, const struct wg_peer *p)
 {
 	struct ways *w = ctx;
-	if (p->endpoint.addr.family && w->endpoint_count < ENDPOINTS_MAX)
+	if (!p->endpoint.addr.family)
+		return;
+	if (w->endpoint_count < WAYS_ENDPOINTS_MAX)
 		w->endpoints[w->endpoint_count++] = p->endpoint;
+	else
+		w->has_more_endpoints = true;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	return memcmp(&((const struct endpoint *)a)->addr, &((const struct endpoint *)b)->addr, sizeof(struct addr));
 }
 
 void wg_endpoints_sync(struct ways *w)
 {
 	w->endpoint_count = 0;
+	w->has_more_endpoints = false;
 	if (w->endpoints_dirty && w->wg_family < 0)
 		w->wg_family = 0;
 	w->endpoints_dirty = false;
@@ -231,6 +241,13 @@ void wg_endpoints_sync(struct ways *w)
 		if (w->links[i].type == ARPHRD_NONE)
 			(void)wg_peers(w, w->links[i].name, endpoint_collect,
 			        w); /* a tunnel that is not WireGuard has no peers to tell */
+	qsort(w->endpoints, w->endpoint_count, sizeof *w->endpoints, by_address);
+}
+
+bool ways_is_endpoint(const struct ways *w, const struct addr *a)
+{
+	struct endpoint key = {.addr = *a};
+	return bsearch(&key, w->endpoints, w->endpoint_count, sizeof *w->endpoints, by_address);
 }
 
 unsigned ways_endpoints(const struct ways *w, struct endpoint *ret, unsigned max)

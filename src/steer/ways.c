@@ -18,7 +18,8 @@
 #include "base/hash.h"
 #include "steer/ways_internal.h"
 
-enum { EVENTS_TAG = CONFIG_WAYS_MAX, OUTSIDE_MAX = CONFIG_WAYS_MAX * 2 + MAIN_DEFAULTS_MAX };
+enum { EVENTS_TAG = CONFIG_WAYS_MAX, OUTSIDE_MAX = WAYS_OUTSIDE_MAX };
+_Static_assert(WAYS_OUTSIDE_MAX == CONFIG_WAYS_MAX * 2 + MAIN_DEFAULTS_MAX, "every way's and every default route's interface has a place");
 
 int ways_fail(struct ways *w, int error, const char *fmt, ...)
 {
@@ -390,6 +391,11 @@ int ways_turn(struct ways *w, uint64_t now_ms, uint64_t *ret_next_ms)
 	if (ret_next_ms)
 		*ret_next_ms = next_turn(w, now_ms);
 	return result | picture_difference(&before, &after);
+}
+
+bool ways_is_failing(const struct ways *w)
+{
+	return w->retry_ms != 0;
 }
 
 enum way_state ways_state(const struct ways *w, unsigned way)

@@ -44,10 +44,17 @@ int ways_turn(struct ways *w, uint64_t now_ms, uint64_t *ret_next_ms);
 enum way_state ways_state(const struct ways *w, unsigned way);
 const char *ways_reason(const struct ways *w, unsigned way); /* plain words and the mend */
 void ways_bitmaps(const struct ways *w, uint64_t *ret_down_killed, uint64_t *ret_no6, uint64_t *ret_down_fallback, uint64_t *ret_p2p);
+enum { WAYS_OUTSIDE_MAX = 384, WAYS_ENDPOINTS_MAX = 1024 };
 unsigned ways_outside(const struct ways *w, char (*ret)[IFNAME_MAX], unsigned max);
 /* Addresses that must never enter a set: this machine's own (all interfaces), WireGuard peers' endpoints. */
 bool ways_is_own_address(const struct ways *w, const struct addr *a);
+void ways_own_networks(const struct ways *w, void (*cb)(void *ctx, const struct prefix *p, bool is_outside), void *ctx); /* own addresses, each with its length */
 unsigned ways_endpoints(const struct ways *w, struct endpoint *ret, unsigned max);
+bool ways_is_endpoint(const struct ways *w, const struct addr *a);
+/* Which limit was met, in plain words: what is beyond it is not looked at. NULL: none. */
+const char *ways_overflow(const struct ways *w);
+/* The last try to make the kernel equal to what is wanted failed, for the reason in ways_error; it is tried again all the time. */
+bool ways_is_failing(const struct ways *w);
 /* Clashes with mwan3, Tailscale, Docker, Kubernetes, another nameway: foreign ip rules whose fwmark mask meets ours, entries at our priorities or in our tables. */
 int ways_clashes(struct ways *w, const struct config *c, void (*cb)(void *ctx, const char *text), void *ctx);
 
@@ -55,3 +62,6 @@ int ways_clashes(struct ways *w, const struct config *c, void (*cb)(void *ctx, c
  * negative error. Bounded; each call has its own sockets, so any thread may call them. */
 int flows_drop_mark(uint32_t mark, uint32_t mask);
 int flows_drop_addresses(const struct addr *a, unsigned count, uint32_t mask);
+/* The same for every entry with a ct mark inside mask that judge says true of. */
+struct flow { struct addr src, dst; /* of the original direction */ uint32_t mark; };
+int flows_drop_if(uint32_t mask, bool (*judge)(void *ctx, const struct flow *f), void *ctx);

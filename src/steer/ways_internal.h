@@ -10,7 +10,7 @@
 
 enum { LINKS_MAX = 8192, OWN_ADDRS_MAX = 65536, MAIN_DEFAULTS_MAX = 256 };
 enum { WAY_RULES_MAX = 4096, WAY_ROUTES_MAX = 4 * CONFIG_WAYS_MAX };
-enum { ENDPOINTS_MAX = 1024, SYSCTLS_MAX = 1024, CLOSED_MAX = 1024 /* client interfaces */ };
+enum { SYSCTLS_MAX = 1024, CLOSED_MAX = 1024 /* client interfaces */ };
 enum { WAYS_RESYNC_MS = 30000, WAYS_SYNC_GAP_MS = 20, WAYS_RETRY_MS = 200, ENDPOINTS_AGE_MS = 10000, WAYS_METRIC = 1024 };
 #define WAYS_METRIC_END 4278198272u
 
@@ -23,7 +23,7 @@ enum { PRIO_OWN = WAYS_PRIO_CLOSED + 1,  /* iif lo from NET fwmark 0/MASK goto P
 	PRIO_LAST = WAYS_PRIO_END + 9 };
 
 struct link { int ifindex; char name[IFNAME_MAX]; uint32_t flags; uint16_t type; };
-struct own_addr { struct addr addr; int ifindex; bool is_global; /* usable as a source, ULA included */ };
+struct own_addr { struct addr addr; int ifindex; uint8_t len; bool is_global; /* usable as a source, ULA included */ };
 struct main_default { uint8_t family; int ifindex; struct addr gateway; /* family 0: none */ uint32_t metric; };
 
 /* Zeroed before it is filled: compared as bytes. */
@@ -76,6 +76,7 @@ struct ways {
 	uint32_t *addr_slots; unsigned addr_slot_count; uint64_t addr_seed; /* index + 1 into addrs, open addressing */
 	struct main_default defaults[MAIN_DEFAULTS_MAX]; unsigned default_count;
 	bool read_failed; /* no memory while reading */
+	bool has_more_endpoints, has_more_defaults; /* than there is room for */
 
 	struct way_rule *rules; unsigned rule_count;    /* wanted */
 	struct way_rule *present; unsigned present_count;
@@ -83,7 +84,7 @@ struct ways {
 	struct way_route *routes_present; unsigned route_present_count, route_room;
 
 	struct saved_sysctl sysctls[SYSCTLS_MAX]; unsigned sysctl_count;
-	struct endpoint endpoints[ENDPOINTS_MAX]; unsigned endpoint_count; uint64_t endpoints_ms;
+	struct endpoint endpoints[WAYS_ENDPOINTS_MAX]; unsigned endpoint_count; /* in the order of their addresses */ uint64_t endpoints_ms;
 	int wg_family; /* generic netlink number, 0 not asked yet, -1 the kernel has none */
 	uint16_t ident_next;
 

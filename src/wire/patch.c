@@ -48,3 +48,15 @@ size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size
 	memcpy(out + WIRE_HEADER, question, q->question_len);
 	return q->has_edns ? len + edns_put(out + len, &edns) : len;
 }
+
+uint32_t wire_ttl_largest(const uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < ttl_count; i++) {
+		uint32_t ttl = (uint32_t)rr_ttl(msg + ttl_offset[i]);
+
+		most = ttl > most ? ttl : most;
+	}
+	return most > age_s ? most - age_s : 0;
+}

@@ -20,3 +20,6 @@ int wire_strip_hints(uint8_t *out, size_t out_max, const uint8_t *msg, size_t le
 /* first: an answer that ends at a CNAME; second: the answer to a question for that CNAME's target. Makes one answer to the first's question: both answer
  * sections, flags, rcode and authority of the second, no additional section. Returns the length, NW_EMALFORMED or NW_ETOOLONG. Walk it again. */
 int wire_chain_merge(uint8_t *out, size_t out_max, const uint8_t *first, size_t first_len, const uint8_t *second, size_t second_len);
+
+/* The largest TTL of a kept answer as it is given out at that age: how long some client may use what it says. */
+uint32_t wire_ttl_largest(const uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bar "a change": 150 of 1,000,000 names are replaced every few seconds; no query may notice, and each change is in force within 150 ms of the rename.
 
-Windows of idling and of changing alternate under the same open load. Pooled p99.9 of the changing ones may be 1.2 times that of the idle ones, the largest latency the
-largest idle one and 5 ms more; nothing is lost."""
+Windows of idling and of changing alternate under the same open load; in the idle ones the same file is written beside the list, where nobody follows it, and the same questions
+are asked, so that only nameway's own work differs. The p99.9 of the middle window of the changing ones may be 1.2 times that of the idle ones, the largest latency the largest
+idle one and 5 ms more; nothing is lost. It needs a machine that does nothing else."""
 import os
 import threading
 import time
@@ -17,10 +18,10 @@ CHANGED = 150
 
 
 class Changer(threading.Thread):
-    def __init__(self, s, path, base, seconds):
+    def __init__(self, s, path, base, seconds, first_round):
         super().__init__()
-        self.s, self.path, self.base, self.seconds = s, path, base, seconds
-        self.times, self.error, self.round = [], None, 0
+        self.s, self.path, self.base, self.seconds, self.round = s, path, base, seconds, first_round
+        self.times, self.error = [], None
 
     def run(self):
         try:
@@ -28,8 +29,15 @@ class Changer(threading.Thread):
         except Exception as e:  # pylint: disable=broad-except
             self.error = e
 
-    def wait_for(self, name, is_listed, start):
-        while time.monotonic() - start < 5:
+    def write(self, path):
+        with open(path + ".new", "w", encoding="ascii") as f:
+            f.write(self.base)
+            f.writelines(f"fresh{i}.round{self.round}.test\n" for i in range(CHANGED))
+        os.rename(path + ".new", path)
+        return time.monotonic()
+
+    def wait_for(self, name, is_listed, start, limit=5):
+        while time.monotonic() - start < limit:
             rcode, _ = dnsclient.ask(self.s.site, self.s.site.c, LAN4, name, "A")
             if (rcode == "NXDOMAIN") == is_listed:
                 return
@@ -37,15 +45,19 @@ class Changer(threading.Thread):
 
     def change(self, _):
         before, self.round = self.round, self.round + 1
-        with open(self.path + ".new", "w", encoding="ascii") as f:
-            f.write(self.base)
-            f.writelines(f"fresh{i}.round{self.round}.test\n" for i in range(CHANGED))
-        os.rename(self.path + ".new", self.path)
-        start = time.monotonic()
+        start = self.write(self.path)
         self.wait_for(f"fresh{CHANGED - 1}.round{self.round}.test", True, start)
-        if before:
-            self.wait_for(f"fresh{CHANGED - 1}.round{before}.test", False, start)
+        self.wait_for(f"fresh{CHANGED - 1}.round{before}.test", False, start)
         self.times.append(time.monotonic() - start)
+
+
+class Idler(Changer):
+    """The same but for the list."""
+
+    def change(self, _):
+        start = self.write(self.path + ".beside")
+        self.wait_for("d-never.yard", True, start, 0.04)
+        self.times.append(0.0)
 
 
 def load(s, rate, seconds):
@@ -71,22 +83,19 @@ def main():
         in_force = []
         for _ in range(windows):
             for kind, all_of_kind in found.items():
-                changer = Changer(s, path, base, seconds - 3)
-                changer.round = 1000 * len(in_force)
+                changer = (Changer if kind == "changing" else Idler)(s, path, base, seconds - 3, 1000 * len(in_force))
                 p = load(s, o.rate, seconds)
-                if kind == "changing":
-                    changer.start()
+                changer.start()
                 r = result(p, seconds + 60)
-                if kind == "changing":
-                    changer.join()
-                    bar.must(not changer.error and changer.times, f"the changes failed: {changer.error}")
-                    in_force += changer.times
+                changer.join()
+                bar.must(not changer.error and changer.times, f"the changes failed: {changer.error}")
+                in_force += changer.times
                 all_of_kind.append(r)
                 ms = {k: r["latency_us"][k] / 1000 for k in ("median", "p99_9", "max")}
                 bar.row(kind, r["sent"], r["lost"], f"{ms['median']:.2f}", f"{ms['p99_9']:.2f}", f"{ms['max']:.1f}", f"{max(changer.times) * 1000:.0f}" if kind == "changing" else "")
                 bar.must(r["lost"] == 0, f"{kind}: {r['lost']} lost")
         worst = max(in_force, default=9)
-        bar.must(worst < 0.15, f"in force after {worst * 1000:.0f} ms")
+        bar.must(worst < bars.limit(o, 0.15), f"in force after {worst * 1000:.0f} ms")
         if not o.quick:
             idle, changing = [sorted(r["latency_us"]["p99_9"] for r in found[k]) for k in ("idle", "changing")]
             middle = len(idle) // 2

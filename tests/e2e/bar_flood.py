@@ -30,7 +30,7 @@ def run(bar, rates, seconds, entries):
             connections = int(s.site.get(s.site.g, "net/netfilter/nf_conntrack_count")) - before
             sent, lost, echo_lost = ours["sent"], ours["lost"], echo["lost"]
             bar.row(f"{rate}/s", sent, lost, f"{echo_lost} of {echo['sent']}", f"{ours['latency_us']['p99'] / 1000:.2f}", connections, counts["wrong"], asked["unanswered"] + asked["servfail"])
-            bar.must(sent >= 0.98 * rate * seconds, f"{rate}/s: the generator sent only {sent}")
+            bar.must(sent >= 0.9 * rate * seconds, f"{rate}/s: the generator sent only {sent}")
             bar.must(lost == 0 or echo_lost > 0, f"{rate}/s: {lost} of {sent} lost, the echo lost none")
             bar.must(counts["wrong"] == 0 and asked["unanswered"] + asked["servfail"] == 0, f"{rate}/s: others were disturbed: {counts['wrong']} wrong exits, "
                      f"{asked['unanswered']} unanswered, {asked['servfail']} SERVFAIL")
@@ -41,7 +41,7 @@ def run(bar, rates, seconds, entries):
 
 def main():
     o = bars.options(__doc__, (["--seconds"], {"type": int, "default": 15}))
-    seconds, entries, rates = (3, 2000, (500, 5000)) if o.quick else (o.seconds, 29239, (500, 5000, 20000))
+    seconds, entries, rates = (3, 2000, (500, 2000)) if o.quick else (o.seconds, 29239, (500, 5000, 20000))
     bar = bars.Bar(f"the router's flood: {entries} entries, one worker, {seconds} s each", ("sent", "lost", "echo lost", "p99 ms", "conntrack +", "wrong exit", "others failed"))
     run(bar, rates, seconds, entries)
     return bar.finish()

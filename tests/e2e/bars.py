@@ -97,6 +97,11 @@ class Scene:
         return os.path.join(self.site.dir, name)
 
 
+def limit(o, value):
+    """A time that the bar allows. The short form runs beside other tests and under sanitizers, and only finds what is wrong by far."""
+    return value * 5 if o.quick else value
+
+
 def every(seconds, duration, fn):
     """Calls fn(i) every so often, for a duration; late calls do not pile up."""
     start = time.monotonic()

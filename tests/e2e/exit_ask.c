@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* UDP_SOCKETS sockets, each with all 65,536 ids, and STREAMS TCP connections that are closed after STREAM_USES questions, so that there are new ones and
- * pipelined ones. A question is a slot of its channel, found by id. */
+/* UDP_SOCKETS sockets, each with all 65,536 ids, and STREAMS TCP connections that are closed after STREAM_USES questions, so
+ * that there are new ones and pipelined ones. A question is a slot of its channel, found by id. */
 #include "exit_ask.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,12 +14,32 @@
 #include <unistd.h>
 #include "exit.h"
 
-enum { UDP_SOCKETS = 16, STREAMS = 48, CHANNELS = UDP_SOCKETS + STREAMS, STREAM_USES = 6, STREAM_BYTES = 65536 + 2, OUT_BYTES = STREAM_USES * (QUERY_MAX + 2) };
+enum {
+	UDP_SOCKETS = 16,
+	STREAMS = 48,
+	CHANNELS = UDP_SOCKETS + STREAMS,
+	STREAM_USES = 6,
+	STREAM_BYTES = 65536 + 2,
+	OUT_BYTES = STREAM_USES * (QUERY_MAX + 2)
+};
 enum outcome { OK, NODATA, NXDOMAIN, SERVFAIL, REFUSED, OTHER, UNANSWERED, OUTCOMES };
 enum { EXAMPLES_MAX = 8 };
 
-struct slot { uint64_t due_ns; uint32_t name; uint16_t type; bool is_open; };
-struct channel { int fd; uint16_t next_id; struct slot *slots; /* by id */ unsigned uses, open; bool is_connected; size_t in_len, out_len; uint8_t *in, out[OUT_BYTES]; };
+struct slot {
+	uint64_t due_ns;
+	uint32_t name;
+	uint16_t type;
+	bool is_open;
+};
+struct channel {
+	int fd;
+	uint16_t next_id;
+	struct slot *slots; /* by id */
+	unsigned uses, open;
+	bool is_connected;
+	size_t in_len, out_len;
+	uint8_t *in, out[OUT_BYTES];
+};
 
 struct asked_names names;
 static struct channel channels[CHANNELS];
@@ -30,13 +50,13 @@ static uint32_t *latency_us;
 static uint64_t latency_count;
 static char examples[EXAMPLES_MAX][320];
 static unsigned example_count;
-static const char *const outcome_names[OUTCOMES] = { "ok", "nodata", "nxdomain", "servfail", "refused", "other", "unanswered" };
+static const char *const outcome_names[OUTCOMES] = {"ok", "nodata", "nxdomain", "servfail", "refused", "other", "unanswered"};
 
 static int server_connect(unsigned which, bool is_tcp)
 {
 	const char *server = options.server[which % options.server_count];
-	struct sockaddr_in6 s6 = { .sin6_family = AF_INET6, .sin6_port = htons(53) };
-	struct sockaddr_in s4 = { .sin_family = AF_INET, .sin_port = htons(53) };
+	struct sockaddr_in6 s6 = {.sin6_family = AF_INET6, .sin6_port = htons(53)};
+	struct sockaddr_in s4 = {.sin_family = AF_INET, .sin_port = htons(53)};
 	bool is_6 = strchr(server, ':') != NULL;
 	int size = 4 << 20, on = 1;
 
@@ -72,7 +92,7 @@ int ask_open(int epoll, const char *learnt_path)
 			return -ENOMEM;
 		if (i >= UDP_SOCKETS)
 			continue;
-		struct epoll_event e = { .events = EPOLLIN, .data.u32 = i };
+		struct epoll_event e = {.events = EPOLLIN, .data.u32 = i};
 		if ((c->fd = server_connect(i, false)) < 0)
 			return c->fd;
 		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
@@ -125,12 +145,19 @@ static void answer_take(struct channel *c, const uint8_t *msg, size_t len)
 		char text[INET6_ADDRSTRLEN];
 		send_packet(&r.address[i], n->tag, n->name);
 		if (learnt)
-			fprintf(learnt, "%s %c %s\n", inet_ntop(r.address[i].is_6 ? AF_INET6 : AF_INET, r.address[i].b, text, sizeof text), EXIT_TAG_NAMES[n->tag], n->name);
+			fprintf(learnt, "%s %c %s\n",
+			        inet_ntop(r.address[i].is_6 ? AF_INET6 : AF_INET, r.address[i].b, text, sizeof text),
+			        EXIT_TAG_NAMES[n->tag], n->name);
 	}
 	uint64_t now = now_ns();
 	latency_us[latency_count++] = now > s->due_ns ? (uint32_t)((now - s->due_ns) / 1000) : 0;
 	truncated += r.is_truncated;
-	slot_end(c, s, r.rcode == 0 ? r.address_count ? OK : NODATA : r.rcode == 2 ? SERVFAIL : r.rcode == 3 ? NXDOMAIN : r.rcode == 5 ? REFUSED : OTHER);
+	slot_end(c, s,
+	        r.rcode == 0   ? r.address_count ? OK : NODATA
+	        : r.rcode == 2 ? SERVFAIL
+	        : r.rcode == 3 ? NXDOMAIN
+	        : r.rcode == 5 ? REFUSED
+	                       : OTHER);
 }
 
 static void stream_flush(struct channel *c)
@@ -141,7 +168,8 @@ static void stream_flush(struct channel *c)
 			return;
 		memmove(c->out, c->out + n, c->out_len -= (size_t)n);
 	}
-	struct epoll_event e = { .events = EPOLLIN | (c->is_connected && !c->out_len ? 0 : (uint32_t)EPOLLOUT), .data.u32 = (uint32_t)(c - channels) };
+	struct epoll_event e = {.events = EPOLLIN | (c->is_connected && !c->out_len ? 0 : (uint32_t)EPOLLOUT),
+	        .data.u32 = (uint32_t)(c - channels)};
 	epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
 }
 
@@ -204,7 +232,7 @@ static struct channel *stream_pick(uint64_t i)
 	}
 	if (!c || c->fd >= 0)
 		return c;
-	struct epoll_event e = { .events = EPOLLIN | EPOLLOUT, .data.u32 = (uint32_t)(c - channels) };
+	struct epoll_event e = {.events = EPOLLIN | EPOLLOUT, .data.u32 = (uint32_t)(c - channels)};
 	if ((c->fd = server_connect((unsigned)i, true)) < 0)
 		return NULL;
 	c->uses = 0;
@@ -244,7 +272,7 @@ void ask(uint64_t i, uint64_t due_ns)
 	struct slot *s = &c->slots[id];
 	if (s->is_open)
 		slot_end(c, s, UNANSWERED);
-	*s = (struct slot){ due_ns, name, type, true };
+	*s = (struct slot){due_ns, name, type, true};
 	c->open++;
 	pending++;
 	asked++;
@@ -287,8 +315,11 @@ void ask_print_sent(void)
 
 void ask_print(void)
 {
-	static const struct { const char *name; double share; } points[] = { { "p50", .5 }, { "p90", .9 }, { "p99", .99 }, { "p999", .999 }, { "max", 1 } };
-	uint64_t total[OUTCOMES] = { 0 };
+	static const struct {
+		const char *name;
+		double share;
+	} points[] = {{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p999", .999}, {"max", 1}};
+	uint64_t total[OUTCOMES] = {0};
 
 	for (unsigned i = 0; i < CHANNELS; i++)
 		for (unsigned id = 0; channels[i].open && id < 65536; id++)
@@ -297,8 +328,10 @@ void ask_print(void)
 	if (learnt)
 		fclose(learnt);
 	qsort(latency_us, latency_count, sizeof *latency_us, by_size);
-	printf("{\"asked\": %llu, \"tcp\": %llu, \"tcp_broken\": %llu, \"malformed\": %llu, \"truncated\": %llu, \"unsolicited\": %llu, ", (unsigned long long)asked, (unsigned long long)tcp_asked,
-		(unsigned long long)tcp_broken, (unsigned long long)malformed, (unsigned long long)truncated, (unsigned long long)unsolicited);
+	printf("{\"asked\": %llu, \"tcp\": %llu, \"tcp_broken\": %llu, \"malformed\": %llu, \"truncated\": %llu, "
+	       "\"unsolicited\": %llu, ",
+	        (unsigned long long)asked, (unsigned long long)tcp_asked, (unsigned long long)tcp_broken,
+	        (unsigned long long)malformed, (unsigned long long)truncated, (unsigned long long)unsolicited);
 	printf("\"by_exit\": {");
 	for (unsigned t = 0; t < EXIT_TAGS; t++) {
 		printf("%s\"%c\": {", t ? ", " : "", EXIT_TAG_NAMES[t]);

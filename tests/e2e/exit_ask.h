@@ -7,11 +7,21 @@
 
 enum { SERVERS_MAX = 4 };
 
-struct options { const char *server[SERVERS_MAX]; unsigned server_count, rate, tcp_percent, pass, wait_ms, syn_every, mix[3]; uint64_t count; };
-struct asked_name { const char *name; uint8_t tag; };
+struct options {
+	const char *server[SERVERS_MAX];
+	unsigned server_count, rate, tcp_percent, pass, wait_ms, syn_every, mix[3];
+	uint64_t count;
+};
+struct asked_name {
+	const char *name;
+	uint8_t tag;
+};
 
 extern struct options options;
-struct asked_names { struct asked_name *v; unsigned count; };
+struct asked_names {
+	struct asked_name *v;
+	unsigned count;
+};
 extern struct asked_names names;
 
 uint64_t now_ns(void);

@@ -36,7 +36,7 @@ size_t query_make(uint8_t ret[QUERY_MAX], uint16_t id, const char *name, uint16_
 	ret[at++] = 0;
 	put16(ret + at, type);
 	put16(ret + at + 2, 1);
-	memcpy(ret + at + 4, (uint8_t[11]){ 0, 0, TYPE_OPT, 1232 >> 8, 1232 & 255 }, 11);
+	memcpy(ret + at + 4, (uint8_t[11]){0, 0, TYPE_OPT, 1232 >> 8, 1232 & 255}, 11);
 	return at + 4 + 11;
 }
 

@@ -8,8 +8,16 @@
 enum { ADDRESSES_MAX = 64, QUERY_MAX = 320 };
 enum { DNS_A = 1, DNS_AAAA = 28, DNS_HTTPS = 65 };
 
-struct address { bool is_6; uint8_t b[16]; };
-struct reply { uint16_t id; unsigned rcode, answers, address_count; bool is_truncated; struct address address[ADDRESSES_MAX]; };
+struct address {
+	bool is_6;
+	uint8_t b[16];
+};
+struct reply {
+	uint16_t id;
+	unsigned rcode, answers, address_count;
+	bool is_truncated;
+	struct address address[ADDRESSES_MAX];
+};
 
 /* The query's length, 0 when the name does not fit a question. EDNS of 1232 bytes. */
 size_t query_make(uint8_t ret[QUERY_MAX], uint16_t id, const char *name, uint16_t type);

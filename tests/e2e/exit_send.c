@@ -69,7 +69,7 @@ static void syn_send(const struct sockaddr_storage *to, socklen_t len, unsigned 
 
 void send_packet(const struct address *a, unsigned tag, const char *name)
 {
-	struct exit_payload p = { .magic = htonl(EXIT_MAGIC), .sequence = htonl(sequence++), .tag = (uint8_t)tag };
+	struct exit_payload p = {.magic = htonl(EXIT_MAGIC), .sequence = htonl(sequence++), .tag = (uint8_t)tag};
 	struct sockaddr_storage to;
 	socklen_t len = address_fill(&to, a, tag);
 

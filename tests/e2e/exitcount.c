@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counts at which exit packets really leave. It stands on the far side of every exit and compares with what the client wrote into them. Interfaces are known
- * by name, so those that are deleted and made again still count.
+/* Counts at which exit packets really leave. It stands on the far side of every exit and compares with what the client wrote
+ * into them. Interfaces are known by name, so those that are deleted and made again still count.
  *
  *   nw-exitcount IFNAME=TAG [IFNAME=TAG]...      TAG: 0, 1 or 2
  *
- * A line on standard input is a command: `snap` prints the counts since the last `reset` as one line of JSON; end of input ends it. `gap_ms` is the
- * longest time between two packets of a tag, `first`/`last` are CLOCK_MONOTONIC seconds. Packets that the kernel dropped before we saw them are told as
- * `missed`: then the counts are worth nothing. */
+ * A line on standard input is a command: `snap` prints the counts since the last `reset` as one line of JSON; end of input ends
+ * it. `gap_ms` is the longest time between two packets of a tag, `first`/`last` are CLOCK_MONOTONIC seconds. Packets that the
+ * kernel dropped before we saw them are told as `missed`: then the counts are worth nothing. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -24,12 +24,19 @@
 
 enum { EXITS_MAX = 8, INDEXES_MAX = 1024, BATCH = 64, SNAP = 192, EXAMPLES_MAX = 12, EXAMPLE_LEN = 192, HEAD_6 = 40 };
 
-struct exit_point { unsigned tag; char name[IF_NAMESIZE]; };
+struct exit_point {
+	unsigned tag;
+	char name[IF_NAMESIZE];
+};
 
 static struct exit_point exits[EXITS_MAX];
 static unsigned exit_count;
 static int packet_fd;
-static struct { int index; bool is_exit; unsigned tag; } indexes[INDEXES_MAX]; /* interface numbers met; they are not given out twice */
+static struct {
+	int index;
+	bool is_exit;
+	unsigned tag;
+} indexes[INDEXES_MAX]; /* interface numbers met; they are not given out twice */
 static unsigned index_count;
 static uint64_t udp[EXIT_TAGS][EXIT_TAGS], tcp[EXIT_TAGS][EXIT_TAGS], missed; /* [exit][expected] */
 static double first[EXIT_TAGS], last[EXIT_TAGS], gap[EXIT_TAGS], last_wrong;
@@ -53,7 +60,8 @@ static void note_wrong(unsigned exit, unsigned expected, int family, const uint8
 	inet_ntop(family, dst, text, sizeof text);
 	for (unsigned i = 0; name && i < EXIT_NAME_MAX && name[i]; i++)
 		clean[i] = name[i] == '"' || name[i] == '\\' || name[i] < ' ' ? '?' : name[i];
-	snprintf(examples[example_count++], EXAMPLE_LEN, "%s %s to %s left by %c, expected %c", what, clean, text, EXIT_TAG_NAMES[exit], EXIT_TAG_NAMES[expected]);
+	snprintf(examples[example_count++], EXAMPLE_LEN, "%s %s to %s left by %c, expected %c", what, clean, text,
+	        EXIT_TAG_NAMES[exit], EXIT_TAG_NAMES[expected]);
 }
 
 static void note_time(unsigned tag)
@@ -124,12 +132,13 @@ static void drain(void)
 	static uint8_t bytes[BATCH][SNAP];
 	static struct sockaddr_ll from[BATCH];
 	struct iovec iov[BATCH];
-	struct mmsghdr msg[BATCH] = { 0 };
+	struct mmsghdr msg[BATCH] = {0};
 	unsigned tag;
 
 	for (int i = 0; i < BATCH; i++) {
-		iov[i] = (struct iovec){ bytes[i], SNAP };
-		msg[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1, .msg_name = &from[i], .msg_namelen = sizeof from[i] };
+		iov[i] = (struct iovec){bytes[i], SNAP};
+		msg[i].msg_hdr =
+		        (struct msghdr){.msg_iov = &iov[i], .msg_iovlen = 1, .msg_name = &from[i], .msg_namelen = sizeof from[i]};
 	}
 	int n;
 	do {
@@ -164,7 +173,7 @@ static void snap(void)
 {
 	uint64_t right = 0, wrong = 0;
 
-	struct tpacket_stats s = { 0 };
+	struct tpacket_stats s = {0};
 	socklen_t len = sizeof s;
 	drain();
 	if (getsockopt(packet_fd, SOL_PACKET, PACKET_STATISTICS, &s, &len) == 0)
@@ -172,7 +181,8 @@ static void snap(void)
 	for (unsigned e = 0; e < EXIT_TAGS; e++)
 		for (unsigned t = 0; t < EXIT_TAGS; t++)
 			*(e == t ? &right : &wrong) += udp[e][t] + tcp[e][t];
-	printf("{\"right\": %llu, \"wrong\": %llu, \"missed\": %llu, \"last_wrong\": %.6f, ", (unsigned long long)right, (unsigned long long)wrong, (unsigned long long)missed, last_wrong);
+	printf("{\"right\": %llu, \"wrong\": %llu, \"missed\": %llu, \"last_wrong\": %.6f, ", (unsigned long long)right,
+	        (unsigned long long)wrong, (unsigned long long)missed, last_wrong);
 	print_table("udp", udp);
 	print_table("tcp", tcp);
 	print_times("gap_ms", gap, 1000);
@@ -213,12 +223,13 @@ static int exit_add(const char *spec)
 
 static int packet_open(void)
 {
-	struct sockaddr_ll sa = { .sll_family = AF_PACKET, .sll_protocol = htons(0x0003) };
+	struct sockaddr_ll sa = {.sll_family = AF_PACKET, .sll_protocol = htons(0x0003)};
 	int size = 128 << 20, on = 1;
 
 	packet_fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (packet_fd < 0 || setsockopt(packet_fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
-		setsockopt(packet_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 || bind(packet_fd, (void *)&sa, sizeof sa) < 0)
+	        setsockopt(packet_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
+	        bind(packet_fd, (void *)&sa, sizeof sa) < 0)
 		return -errno;
 	return 0;
 }
@@ -254,7 +265,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "nw-exitcount: %s\nusage: nw-exitcount IFNAME=TAG [IFNAME=TAG]...\n", strerror(-r));
 		return 1;
 	}
-	struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = packet_fd, .events = POLLIN } };
+	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = packet_fd, .events = POLLIN}};
 	printf("{\"ready\": true}\n");
 	fflush(stdout);
 	for (;;) {

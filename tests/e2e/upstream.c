@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A scripted upstream resolver for end-to-end tests: every answer follows from the name asked, so no zone is needed and two runs see the same world.
+/* A scripted upstream resolver for end-to-end tests: every answer follows from the name asked, so no zone is needed and two
+ * runs see the same world.
  *
  *   nw-upstream -a ADDRESS [-a ADDRESS]... [-p PORT] [-t TTL] [-f RECORDS] [-l LOG]
  *
@@ -8,11 +9,12 @@
  *   nx-… nodata-… servfail-…   the first label says the outcome;  nosoa-… is an empty answer without SOA
  *   tc-… is truncated over UDP;  silent-… is not answered
  *   ttlN-…                this TTL;  a label ip-HEX8 or ip6-HEX32: this address
- *   anything else         1 or 2 addresses out of its class: the first label that begins with d-, t1-, t2- or s- says the class, else it is d.
+ *   anything else         1 or 2 addresses out of its class: the first label that begins with d-, t1-, t2- or s- says the
+ *                          class, else it is d.
  *                         Classes never share an address; names of class s share 64 between them all
- * HTTPS and SVCB records carry hints that are other addresses of the class; every eighth has another target with glue. RECORDS holds lines
- * `NAME TYPE VALUE [TTL]` (A, AAAA, CNAME) that come before all this. LOG gets a line `NAME TYPE udp|tcp ADDRESS` for each question.
- * One thread; on SIGTERM it prints what it counted. */
+ * HTTPS and SVCB records carry hints that are other addresses of the class; every eighth has another target with glue. RECORDS
+ * holds lines `NAME TYPE VALUE [TTL]` (A, AAAA, CNAME) that come before all this. LOG gets a line `NAME TYPE udp|tcp ADDRESS`
+ * for each question. One thread; on SIGTERM it prints what it counted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,10 +31,18 @@
 
 enum { BATCH = 64, LISTENS_MAX = 16, STREAMS_MAX = 2048, STREAM_BYTES = 4096, MESSAGE_MAX = 4096, STRIDE = MESSAGE_MAX + 64 };
 
-struct source { int fd; bool is_listening, is_stream; char address[INET6_ADDRSTRLEN]; size_t len; uint8_t bytes[STREAM_BYTES]; };
+struct source {
+	int fd;
+	bool is_listening, is_stream;
+	char address[INET6_ADDRSTRLEN];
+	size_t len;
+	uint8_t bytes[STREAM_BYTES];
+};
 
 static volatile sig_atomic_t is_stopped;
-static struct { uint64_t udp, tcp, silent, malformed; } counted;
+static struct {
+	uint64_t udp, tcp, silent, malformed;
+} counted;
 static FILE *log_file;
 static int epoll_fd;
 static unsigned stream_count;
@@ -73,20 +83,24 @@ static void serve_udp(struct source *s)
 	static uint8_t in[BATCH][STRIDE], out[BATCH][STRIDE];
 	static struct sockaddr_storage from[BATCH];
 	struct iovec in_iov[BATCH], out_iov[BATCH];
-	struct mmsghdr in_msg[BATCH] = { 0 }, out_msg[BATCH] = { 0 };
+	struct mmsghdr in_msg[BATCH] = {0}, out_msg[BATCH] = {0};
 	unsigned count = 0;
 
 	for (int i = 0; i < BATCH; i++) {
-		in_iov[i] = (struct iovec){ in[i], MESSAGE_MAX };
-		in_msg[i].msg_hdr = (struct msghdr){ .msg_name = &from[i], .msg_namelen = sizeof from[i], .msg_iov = &in_iov[i], .msg_iovlen = 1 };
+		in_iov[i] = (struct iovec){in[i], MESSAGE_MAX};
+		in_msg[i].msg_hdr = (struct msghdr){
+		        .msg_name = &from[i], .msg_namelen = sizeof from[i], .msg_iov = &in_iov[i], .msg_iovlen = 1};
 	}
 	int n = recvmmsg(s->fd, in_msg, BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
 		size_t len = answer(out[count], MESSAGE_MAX, in[i], in_msg[i].msg_len, false, s->address);
 		if (!len)
 			continue;
-		out_iov[count] = (struct iovec){ out[count], len };
-		out_msg[count].msg_hdr = (struct msghdr){ .msg_name = &from[i], .msg_namelen = in_msg[i].msg_hdr.msg_namelen, .msg_iov = &out_iov[count], .msg_iovlen = 1 };
+		out_iov[count] = (struct iovec){out[count], len};
+		out_msg[count].msg_hdr = (struct msghdr){.msg_name = &from[i],
+		        .msg_namelen = in_msg[i].msg_hdr.msg_namelen,
+		        .msg_iov = &out_iov[count],
+		        .msg_iovlen = 1};
 		count++;
 	}
 	for (unsigned at = 0; at < count;) {
@@ -104,7 +118,7 @@ static void stream_end(struct source *s)
 
 static void watch(struct source *s)
 {
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->fd, &e) < 0)
 		abort();
 }
@@ -158,8 +172,8 @@ static void serve_stream(struct source *s)
 
 static int source_open(const char *address, uint16_t port, bool is_tcp)
 {
-	struct sockaddr_in6 sa6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-	struct sockaddr_in sa4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in sa4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 	bool is_6 = strchr(address, ':') != NULL;
 	int on = 1, size = 16 << 20;
 
@@ -168,8 +182,10 @@ static int source_open(const char *address, uint16_t port, bool is_tcp)
 	int fd = socket(is_6 ? AF_INET6 : AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
-		bind(fd, is_6 ? (void *)&sa6 : (void *)&sa4, is_6 ? sizeof sa6 : sizeof sa4) < 0 || (is_tcp && listen(fd, 1024) < 0)) {
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+	        setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
+	        bind(fd, is_6 ? (void *)&sa6 : (void *)&sa4, is_6 ? sizeof sa6 : sizeof sa4) < 0 ||
+	        (is_tcp && listen(fd, 1024) < 0)) {
 		int r = -errno;
 		close(fd);
 		return r;
@@ -210,7 +226,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = {.sa_handler = on_signal};
 	const char *addresses[LISTENS_MAX];
 	unsigned count = 0, port = 53;
 	int option;
@@ -244,7 +260,7 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	run();
-	printf("{\"udp\": %llu, \"tcp\": %llu, \"silent\": %llu, \"malformed\": %llu}\n", (unsigned long long)counted.udp, (unsigned long long)counted.tcp,
-		(unsigned long long)counted.silent, (unsigned long long)counted.malformed);
+	printf("{\"udp\": %llu, \"tcp\": %llu, \"silent\": %llu, \"malformed\": %llu}\n", (unsigned long long)counted.udp,
+	        (unsigned long long)counted.tcp, (unsigned long long)counted.silent, (unsigned long long)counted.malformed);
 	return 0;
 }

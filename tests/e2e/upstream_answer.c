@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The script of the upstream. Names are handled as lower-case text; names with dots or NULs inside labels are refused as malformed, no test asks them.
- * Owners in answers are written out without compression, but for the question's own name. */
+/* The script of the upstream. Names are handled as lower-case text; names with dots or NULs inside labels are refused as
+ * malformed, no test asks them. Owners in answers are written out without compression, but for the question's own name. */
 #include "upstream_answer.h"
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -12,8 +12,17 @@ enum { TYPE_A = 1, TYPE_CNAME = 5, TYPE_SOA = 6, TYPE_TXT = 16, TYPE_AAAA = 28, 
 enum { CLASS_D, CLASS_T1, CLASS_T2, CLASS_S };
 enum { RECORDS_MAX = 4096, CHAIN_MAX = 12, HEADER = 12 };
 
-struct record { char name[NAME_TEXT_MAX], target[NAME_TEXT_MAX]; uint16_t type; uint32_t ttl; uint8_t address[16]; };
-struct out { uint8_t *p; size_t at, max; unsigned answers, authorities, additionals; };
+struct record {
+	char name[NAME_TEXT_MAX], target[NAME_TEXT_MAX];
+	uint16_t type;
+	uint32_t ttl;
+	uint8_t address[16];
+};
+struct out {
+	uint8_t *p;
+	size_t at, max;
+	unsigned answers, authorities, additionals;
+};
 
 uint32_t answer_ttl = 60;
 static struct record *records;
@@ -57,9 +66,20 @@ static void put(struct out *o, const void *p, size_t len)
 	o->at += len;
 }
 
-static void put8(struct out *o, unsigned v) { put(o, &(uint8_t){ (uint8_t)v }, 1); }
-static void put16(struct out *o, unsigned v) { put8(o, v >> 8); put8(o, v); }
-static void put32(struct out *o, uint32_t v) { put16(o, v >> 16); put16(o, v & 0xffff); }
+static void put8(struct out *o, unsigned v)
+{
+	put(o, &(uint8_t){(uint8_t)v}, 1);
+}
+static void put16(struct out *o, unsigned v)
+{
+	put8(o, v >> 8);
+	put8(o, v);
+}
+static void put32(struct out *o, uint32_t v)
+{
+	put16(o, v >> 16);
+	put16(o, v & 0xffff);
+}
 
 static void put_name(struct out *o, const char *name)
 {
@@ -154,7 +174,7 @@ static void address_of(uint8_t *ret, const char *name, unsigned salt, bool is_6)
 	if (class == CLASS_S)
 		h &= 63;
 	if (is_6) {
-		memcpy(ret, (uint8_t[8]){ 0x20, 0x01, 0x0d, 0xb8, 0xf0, (uint8_t)class, 0, 0 }, 8);
+		memcpy(ret, (uint8_t[8]){0x20, 0x01, 0x0d, 0xb8, 0xf0, (uint8_t) class, 0, 0}, 8);
 		for (int i = 0; i < 8; i++)
 			ret[8 + i] = (uint8_t)(h >> (56 - 8 * i));
 		return;
@@ -288,7 +308,7 @@ static unsigned put_end(struct out *o, const struct question *q, const char *nam
 	}
 	if (q->type == TYPE_A || q->type == TYPE_AAAA) {
 		bool is_6 = q->type == TYPE_AAAA;
-		unsigned count = given_address((uint8_t[16]){ 0 }, name, is_6) ? 1 : 1 + hash_of(name, 99) % 2;
+		unsigned count = given_address((uint8_t[16]){0}, name, is_6) ? 1 : 1 + hash_of(name, 99) % 2;
 		put_addresses(o, q, name, is_6, 0, count);
 		o->answers += count;
 	} else if (q->type == TYPE_HTTPS || q->type == TYPE_SVCB) {
@@ -313,7 +333,7 @@ static size_t finish(struct out *o, const struct question *q, unsigned rcode, bo
 		o->answers = o->authorities = o->additionals = 0;
 	}
 	if (q->has_edns)
-		put(o, (uint8_t[11]){ 0, 0, TYPE_OPT, 16, 0 }, 11);
+		put(o, (uint8_t[11]){0, 0, TYPE_OPT, 16, 0}, 11);
 	p[2] = (uint8_t)(0x80 | (is_truncated ? 2 : 0) | (p[2] & 1));
 	p[3] = (uint8_t)(0x80 | rcode);
 	memset(p + 6, 0, 6);
@@ -325,7 +345,7 @@ static size_t finish(struct out *o, const struct question *q, unsigned rcode, bo
 
 size_t answer_make(uint8_t *ret, size_t max, const uint8_t *query, const struct question *q, bool is_tcp)
 {
-	struct out o = { .p = ret, .at = q->end, .max = max };
+	struct out o = {.p = ret, .at = q->end, .max = max};
 	char name[NAME_TEXT_MAX];
 	bool has_moved, is_done = false;
 	unsigned rcode = 0;
@@ -346,7 +366,8 @@ size_t answer_make(uint8_t *ret, size_t max, const uint8_t *query, const struct 
 			is_done = true;
 		}
 	}
-	bool is_too_long = o.at + 11 > max || (!is_tcp && o.at + (q->has_edns ? 11 : 0) > (q->udp_size < 512 ? 512u : q->udp_size));
+	bool is_too_long =
+	        o.at + 11 > max || (!is_tcp && o.at + (q->has_edns ? 11 : 0) > (q->udp_size < 512 ? 512u : q->udp_size));
 	return finish(&o, q, rcode, is_too_long);
 }
 
@@ -387,7 +408,8 @@ int records_read(const char *path)
 	while (fgets(line, sizeof line, f)) {
 		number++;
 		if (record_add(line) < 0) {
-			fprintf(stderr, "%s:%u: expected `NAME A|AAAA|CNAME VALUE [TTL]`, %d lines at most\n", path, number, RECORDS_MAX);
+			fprintf(stderr, "%s:%u: expected `NAME A|AAAA|CNAME VALUE [TTL]`, %d lines at most\n", path, number,
+			        RECORDS_MAX);
 			fclose(f);
 			return -1;
 		}

@@ -11,7 +11,7 @@ struct question {
 	char name[NAME_TEXT_MAX]; /* lower case, without the last dot; "" is the root */
 	uint16_t type, udp_size;  /* 512 without EDNS */
 	bool has_edns;
-	size_t end;               /* where the question section ends */
+	size_t end; /* where the question section ends */
 };
 
 extern uint32_t answer_ttl; /* of what has no TTL of its own */

@@ -204,6 +204,29 @@ static void test_upstream_of_the_way(void **state)
 	assert_false(upstream_is_asked(&x, 1, 0));
 }
 
+/* A worker that waits for an upstream behind a way wakes to see the way go down. */
+static void test_questions_of_a_way_that_goes_down(void **state)
+{
+	(void)state;
+	ask_a(&x, "www.tunnel.example");
+	upstream_expect(&x, 1, "www.tunnel.example", RR_A);
+	atomic_store(&x.page.cfg[1].ways_down, 1u << WAY_T2);
+	hear(x.client, &r);
+	assert_int_equal(r.rcode, RCODE_SERVFAIL);
+	assert_int_equal(r.ede, EDE_NETWORK_ERROR);
+	unsigned taken = atomic_load(&x.taken);
+	atomic_store(&x.page.cfg[1].ways_down, 0);
+	ask_a(&x, "www.tunnel.example");
+	upstream_expect(&x, 1, "www.tunnel.example", RR_A);
+	assert_int_equal(atomic_load(&x.taken), taken + 1);
+	answer_a(&m, "www.tunnel.example", 300, "192.0.2.1");
+	upstream_gives(&x, 1, &m);
+	assert_true(enforcer_hears(&x, HEARD_MS, &add));
+	enforcer_acks(&x, &add, STEER_OK);
+	hear(x.client, &r);
+	assert_true(has_address(&r, "192.0.2.1"));
+}
+
 static int client_with_mark(uint32_t mark)
 {
 	int fd = client_open(&x, "192.168.8.2");
@@ -278,7 +301,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(test_a_way_that_is_down), TEST(test_a_way_that_goes_down_meanwhile), TEST(test_a_way_without_ipv6), TEST(test_hints_of_a_chased_chain),
-		TEST(test_any_on_a_way_without_ipv6), TEST(test_upstream_of_the_way), TEST(test_mac_of_the_client), TEST(test_mac_over_a_reload),
+		TEST(test_any_on_a_way_without_ipv6), TEST(test_upstream_of_the_way), TEST(test_questions_of_a_way_that_goes_down), TEST(test_mac_of_the_client), TEST(test_mac_over_a_reload),
 	};
 	world_permitted();
 	return cmocka_run_group_tests_name("dns ways", tests, NULL, NULL);

@@ -1,214 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The resolver against scripted upstreams on the loopback. A machine that stalls for a tenth of a second makes the resolver try
- * again or elsewhere, rightly; what such a retry would change is checked only as long as no attempt timed out. */
+/* The resolver against scripted upstreams. */
+#include "asker.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "fake_server.h"
-#include "resolve/upstream.h"
-
-enum { GIVE_UP_MS = 30000, LOOK_MS = 10, SERVERS = 2 };
-
-static struct loop *loop;
-static struct resolver *resolver;
-static struct fake_server fake[SERVERS];
-static struct cfg_upstream upstreams[2];
-static struct cfg_way ways[1];
-static struct endpoint endpoints[2][SERVERS];
-static struct config config;
-static struct deadline_queue give_up, look;
-static struct deadline give_up_at, look_at;
-static bool has_given_up;
-
-/* One asker and what it got. */
-struct ask {
-	struct upstream_wait wait;
-	bool is_done;
-	enum upstream_result result;
-	uint8_t rcode;
-	unsigned addr_count;
-	struct addr addr;
-};
-static unsigned waiting;
-
-static void on_done(struct upstream_wait *w, const struct upstream_answer *a)
-{
-	struct ask *k = (struct ask *)w;
-
-	assert_false(k->is_done);
-	k->is_done = true;
-	k->result = a->result;
-	if (a->result == UPSTREAM_OK) {
-		k->rcode = a->walked->rcode;
-		k->addr_count = a->walked->addr_count;
-		if (k->addr_count)
-			k->addr = a->walked->addrs[0];
-	}
-	if (--waiting == 0)
-		loop_stop(loop);
-}
-
-static void on_give_up(struct deadline *d)
-{
-	has_given_up = true;
-	loop_stop(loop);
-}
-
-static void ask_variant(struct ask *k, unsigned group, const char *text, bool want_do, bool want_cd)
-{
-	struct name n;
-
-	memset(k, 0, sizeof(*k));
-	k->wait.done = on_done;
-	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
-	waiting++;
-	upstream_ask(resolver, group, &n, RR_A, 1, want_do, want_cd, &k->wait);
-	assert_false(k->is_done); /* never inside the call */
-}
-
-static void ask(struct ask *k, unsigned group, const char *text)
-{
-	ask_variant(k, group, text, true, false);
-}
-
-/* Runs until all that was asked is done. */
-static void run(void)
-{
-	has_given_up = false;
-	deadline_add(loop, &give_up, &give_up_at);
-	if (waiting)
-		loop_run(loop);
-	deadline_del(&give_up_at);
-	assert_false(has_given_up);
-	assert_int_equal(waiting, 0);
-}
-
-static struct ask ask_once(const char *text)
-{
-	static struct ask k;
-
-	ask(&k, 0, text);
-	run();
-	return k;
-}
-
-static bool is_from(const struct ask *k, unsigned number)
-{
-	return k->is_done && k->result == UPSTREAM_OK && k->addr_count >= 1 && k->addr.family == AF_INET && k->addr.b[0] == 10 &&
-	       k->addr.b[3] == number;
-}
-
-static struct upstream_stat stat_of(unsigned server)
-{
-	struct upstream_stat s[8];
-
-	assert_true(resolver_stat(resolver, s, 8) > server);
-	return s[server];
-}
-
-static uint64_t timeouts_so_far(void)
-{
-	struct upstream_stat s[8];
-	uint64_t sum = 0;
-
-	for (unsigned n = resolver_stat(resolver, s, 8), i = 0; i < n; i++)
-		sum += s[i].timeouts;
-	return sum;
-}
-
-/* From server `number`; from another one only if an attempt timed out. */
-static bool is_duly_from(const struct ask *k, unsigned number)
-{
-	return is_from(k, number) || (timeouts_so_far() && (is_from(k, 1) || is_from(k, 2)));
-}
-
-#define assert_calm_equal(a, b)                                                                                                  \
-	do {                                                                                                                     \
-		if (!timeouts_so_far())                                                                                          \
-			assert_int_equal(a, b);                                                                                  \
-	} while (0)
-
-static bool (*condition)(void);
-
-static void on_look(struct deadline *d)
-{
-	if (condition())
-		loop_stop(loop);
-	else
-		deadline_add(loop, &look, d);
-}
-
-static void run_until(bool (*wanted)(void))
-{
-	has_given_up = false;
-	condition = wanted;
-	deadline_add(loop, &give_up, &give_up_at);
-	deadline_add(loop, &look, &look_at);
-	loop_run(loop);
-	deadline_del(&give_up_at);
-	deadline_del(&look_at);
-	assert_false(has_given_up);
-}
-
-static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp);
-
-/* Group 0 has both servers, group 1 only the second. */
-static int setup_with(bool with_tcp)
-{
-	struct resolver_env env = {.take_socket = take_socket};
-
-	memset(&config, 0, sizeof(config));
-	waiting = 0;
-	for (unsigned i = 0; i < SERVERS; i++) {
-		fake_start(&fake[i], i + 1, with_tcp);
-		assert_int_equal(addr_parse(&endpoints[0][i].addr, "127.0.0.1"), 0);
-		endpoints[0][i].port = fake[i].port;
-	}
-	endpoints[1][0] = endpoints[0][1];
-	upstreams[0] = (struct cfg_upstream){.name = "default", .servers = endpoints[0], .server_count = 2, .way = -1};
-	upstreams[1] = (struct cfg_upstream){.name = "alone", .servers = endpoints[1], .server_count = 1, .way = -1};
-	ways[0] = (struct cfg_way){.name = "tunnel", .mark = 0x1000};
-	config.upstreams = upstreams;
-	config.upstream_count = 2;
-	config.ways = ways;
-	config.way_count = 1;
-	assert_int_equal(loop_new(&loop), 0);
-	deadline_queue_init(loop, &give_up, GIVE_UP_MS, on_give_up);
-	deadline_queue_init(loop, &look, LOOK_MS, on_look);
-	assert_int_equal(resolver_new(&resolver, loop, &env), 0);
-	return resolver_configure(resolver, &config);
-}
-
-static int setup(void **state)
-{
-	return setup_with(true);
-}
-
-static int setup_without_tcp(void **state)
-{
-	return setup_with(false);
-}
-
-static int teardown(void **state)
-{
-	resolver_free(resolver);
-	deadline_queue_done(loop, &give_up);
-	deadline_queue_done(loop, &look);
-	loop_free(loop);
-	for (unsigned i = 0; i < SERVERS; i++)
-		fake_stop(&fake[i]);
-	return 0;
-}
 
 static void the_first_server_answers(void **state)
 {
@@ -364,11 +163,6 @@ static void a_refused_port_moves_on_at_once(void **state)
 	fake_start(&fake[1], 2, true);
 }
 
-static bool first_is_healthy(void)
-{
-	return stat_of(0).is_healthy;
-}
-
 static void a_silent_server_is_left_and_taken_back(void **state)
 {
 	unsigned asked;
@@ -519,45 +313,6 @@ static void the_bound_holds_and_configuration_ends_questions(void **state)
 	assert_int_equal(other.result, UPSTREAM_GONE);
 }
 
-/* The environment of a way: no socket at first, then one each time. */
-static unsigned refusals, taken_udp, taken_tcp;
-
-static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
-{
-	assert_int_equal(group, 0);
-	assert_int_equal(server, 0);
-	if (refusals) {
-		refusals--;
-		return -EAGAIN;
-	}
-	taken_udp += !is_tcp;
-	taken_tcp += is_tcp;
-	return socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
-}
-
-static void sockets_of_a_way_are_taken(void **state)
-{
-	struct ask k;
-
-	upstreams[0] = (struct cfg_upstream){.name = "alone", .servers = endpoints[1], .server_count = 1, .way = 0};
-	config.upstream_count = 1;
-	assert_int_equal(resolver_configure(resolver, &config), 0);
-	refusals = 3;
-	taken_udp = taken_tcp = 0;
-	k = ask_once("www.example");
-	assert_true(is_duly_from(&k, 2));
-	assert_int_equal(refusals, 0);
-	assert_calm_equal(taken_udp, 1);
-	k = ask_once("tc.example");
-	assert_true(is_duly_from(&k, 2));
-	assert_calm_equal(taken_tcp, 1);
-	/* With one socket open and no other to be had, that one is used. */
-	refusals = 1000;
-	k = ask_once("third.example");
-	assert_true(is_duly_from(&k, 2));
-	refusals = 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -576,7 +331,6 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(thousands_at_once, setup, teardown),
 	        cmocka_unit_test_setup_teardown(a_cancelled_asker_is_not_called, setup, teardown),
 	        cmocka_unit_test_setup_teardown(the_bound_holds_and_configuration_ends_questions, setup, teardown),
-	        cmocka_unit_test_setup_teardown(sockets_of_a_way_are_taken, setup, teardown),
 	};
 	struct rlimit files;
 

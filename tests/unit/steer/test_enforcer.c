@@ -241,6 +241,15 @@ static void test_release_beside_an_add(void **state)
 		assert_int_equal(ack.status[0], 0);
 		assert_true(kernel_has(vpn, "192.0.2.1"));
 	}
+	/* One that was decided after it takes it out again, and not the mirror's entry alone. */
+	element_put(&e, vpn, "192.0.2.2", 300);
+	kill(g.pid, SIGSTOP);
+	uint32_t add = send_add(&g, WORKER, &e, 1), release = send_release(&e, 1, UINT64_MAX, false);
+	kill(g.pid, SIGCONT);
+	get_ack(&g, WORKER, STEER_ACK, add, &ack);
+	get_ack(&g, MAIN, STEER_RELEASED, release, &ack);
+	assert_int_equal(ack.status[0], 1);
+	assert_false(kernel_has(vpn, "192.0.2.2"));
 }
 
 /* The same address asked for twice in one turn, for long and then for short: it lives long, and after a while the mirror may still say so. */
