@@ -324,11 +324,13 @@ static const struct wire_answer *merge_chased(struct worker *w, struct query *q,
 	return &w->walk;
 }
 
-/* The client may have been sorted into another group meanwhile. A number that stood for its MAC is read by the configuration it was written for only. */
+/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
 static void classify_again(struct worker *w, struct query *q)
 {
-	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp)
-		q->ask.client.mac_known = addr_is_loopback(&q->ask.client.addr);
+	static const uint8_t unnamed[6];
+	struct client *c = &q->ask.client;
+	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
+		c->mac_known = addr_is_loopback(&c->addr);
 	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
 }
 

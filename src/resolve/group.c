@@ -72,8 +72,8 @@ void server_broke(struct server *s)
 	set_unhealthy(s);
 }
 
-/* A socket of a way may have been bound to an interface that was made anew since: that says nothing about the server, while its way is
- * up. When every fresh one fails, it does. */
+/* A socket of a way may have been bound to an interface that was made anew since: that says nothing about the server, while its
+ * way is up. When every fresh one fails, it does. */
 bool server_blames_socket(struct server *s, int error)
 {
 	if (!s->group->has_way || (error != -ENODEV && error != -ENETUNREACH && error != -EHOSTUNREACH))

@@ -29,7 +29,7 @@ struct moved_rule {
 	uint64_t clients_hash; /* of what is not looked at here: interfaces and MACs */
 	struct ids clients, except_clients;
 	bool has_gid, has_names, is_negated;
-	bool stays; /* stands in the view of after as well */
+	const struct moved_rule *same; /* the one in the view of after; NULL: it does not stand there */
 	struct { const struct range *v; unsigned count; } ranges[2][2]; /* [which][is IPv6] */
 };
 struct held { uint32_t rule_id; struct addr addr; };
@@ -163,7 +163,7 @@ static void copy_network(void *ctx, const struct prefix *p, bool is_outside)
 		first.b[bit / 8] &= (uint8_t)~(0x80 >> bit % 8);
 		last.b[bit / 8] |= (uint8_t)(0x80 >> bit % 8);
 	}
-	v->is_short |= range_list_add(&v->own[f], &p->addr, &p->addr) < 0 || (!is_outside && range_list_add(&v->home[f], &first, &last) < 0);
+	v->is_short |= range_list_add(&v->own[f], &p->addr, &p->addr) < 0 || (!is_outside && p->len && range_list_add(&v->home[f], &first, &last) < 0);
 }
 
 static void copy_only(struct moved_view *v, const struct range_list *only)
@@ -351,7 +351,7 @@ static bool has_staying_rule(const struct change *c, const struct flow *f, uint3
 		const struct moved_rule *r = &c->before->rules[i];
 		if (r->mark != mark || r->has_gid || match_clients(c->before, r, &f->src) == NO)
 			continue;
-		if (r->stays)
+		if (r->same && match_clients(c->after, r->same, &f->src) != NO)
 			return true;
 		has_any = true;
 	}
@@ -393,9 +393,12 @@ int moved_drop(struct moved_view *before, struct moved_view *after)
 	if (r == 0) {
 		c->before = before;
 		c->after = after;
-		for (unsigned i = 0; i < before->rule_count; i++)
-			for (unsigned k = 0; k < after->rule_count && !before->rules[i].stays; k++)
-				before->rules[i].stays = is_same_rule(&before->rules[i], &after->rules[k]);
+		for (unsigned i = 0; i < before->rule_count; i++) {
+			before->rules[i].same = NULL;
+			for (unsigned k = 0; k < after->rule_count && !before->rules[i].same; k++)
+				if (is_same_rule(&before->rules[i], &after->rules[k]))
+					before->rules[i].same = &after->rules[k];
+		}
 		r = flows_drop_if(before->mask | after->mask, is_moved, c);
 	}
 	free(c);

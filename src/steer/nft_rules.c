@@ -12,7 +12,7 @@
  * from<way>                    an answer is marked as its way's; a new connection that came in through a way is answered through it.
  * output (mangle, route)       own sockets with our mark keep it; replies and decided connections are restored; then the gid rules.
  * nat_prerouting               hijacked DNS is redirected.   nat_postrouting: masquerade.   forward: MSS clamp, DNS over TLS.
- * input                        the client's MAC, as a class, in the mark of packets to our DNS sockets.
+ * input                        the client's MAC, as a number, in the mark of packets to our DNS sockets.
  *
  * <way> is the way's number in the configuration; one more number stands for direct_mark when no way has it. Every mark write leaves the bits
  * outside the mask alone. All rules are written anew at each nft_apply, so numbers may change meaning between two of them. One thread. */

@@ -300,9 +300,9 @@ static void fill_fixed_sets(struct apply *a)
 		nft_elems_flush(a->build.n, &a->batch, "macs");
 	nft_elems_begin(&e, a->build.n, &a->batch, NFT_MSG_NEWSETELEM, NLM_F_CREATE, "macs");
 	for (unsigned i = 0; i < m.count; i++) {
-		const uint32_t mark = (uint32_t)MACMAP_MARK | (i + 1);
+		const uint32_t mark = (uint32_t)MACMAP_MARK | m.v[i].number;
 		nft_elems_split(&e);
-		nft_elems_add(&e, &(struct nft_elem){ .key = m.macs[i], .key_len = 6, .value = &mark, .value_len = sizeof(mark) });
+		nft_elems_add(&e, &(struct nft_elem){ .key = m.v[i].mac, .key_len = 6, .value = &mark, .value_len = sizeof(mark) });
 	}
 	nft_elems_end(&e);
 	macmap_free(&m);

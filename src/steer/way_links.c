@@ -243,6 +243,8 @@ const char *ways_overflow(const struct ways *w)
 		return "tunnels have more peers than nameway keeps endpoints of (1024): addresses of the others may enter sets, and the router's own steered processes may be led into the tunnel that carries them. Mend: fewer peers";
 	if (w->has_more_defaults)
 		return "the main table has more default routes than nameway keeps (256): interfaces of the others do not count as outside. Mend: fewer default routes";
+	if (w->has_more_closed)
+		return "server.listen names every address, and there are more interfaces than nameway closes to clients' unmarked packets (1023). Mend: name interfaces or addresses";
 	return NULL;
 }
 

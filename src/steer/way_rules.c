@@ -62,12 +62,16 @@ static void listening_add(const struct ways *w, const struct config *c, const ch
 }
 
 /* Where clients come who ask an address: the interface that holds it now, any where the address is none. Who asks an address on lo is not known. */
-static void listening_addresses_add(const struct ways *w, const struct config *c, const struct addr *a, char (*ret)[IFNAME_MAX], unsigned *count, unsigned max)
+static void listening_addresses_add(struct ways *w, const struct config *c, const struct addr *a, char (*ret)[IFNAME_MAX], unsigned *count, unsigned max)
 {
 	static const uint8_t any[sizeof a->b];
 	bool is_any = !memcmp(a->b, any, sizeof any);
-	for (unsigned i = 0; is_any && i < w->link_count; i++)
+	for (unsigned i = 0; is_any && i < w->link_count; i++) {
+		w->has_more_closed = *count + 1 == max;
+		if (w->has_more_closed)
+			return;
 		listening_add(w, c, w->links[i].name, ret, count, max);
+	}
 	for (unsigned i = 0; !is_any && i < w->addr_count; i++) {
 		const struct link *l = addr_equal(&w->addrs[i].addr, a) ? links_by_index(w, w->addrs[i].ifindex) : NULL;
 		if (l)
@@ -77,9 +81,10 @@ static void listening_addresses_add(const struct ways *w, const struct config *c
 
 /* Interfaces whose unmarked packets are clients' that nobody decided about. Listening counts beside the groups: rules without clients, and groups that
  * only MACs tell, name no interface. */
-unsigned rules_closed_interfaces(const struct ways *w, const struct config *c, char (*ret)[IFNAME_MAX], unsigned max)
+unsigned rules_closed_interfaces(struct ways *w, const struct config *c, char (*ret)[IFNAME_MAX], unsigned max)
 {
 	unsigned count = 0;
+	w->has_more_closed = false;
 	if (!has_steering(c))
 		return 0;
 	for (unsigned i = 0; i < c->steer_count; i++)

@@ -76,7 +76,7 @@ struct ways {
 	uint32_t *addr_slots; unsigned addr_slot_count; uint64_t addr_seed; /* index + 1 into addrs, open addressing */
 	struct main_default defaults[MAIN_DEFAULTS_MAX]; unsigned default_count;
 	bool read_failed; /* no memory while reading */
-	bool has_more_endpoints, has_more_defaults; /* than there is room for */
+	bool has_more_endpoints, has_more_defaults, has_more_closed; /* than there is room for */
 
 	struct way_rule *rules; unsigned rule_count;    /* wanted */
 	struct way_rule *present; unsigned present_count;
@@ -106,7 +106,7 @@ int rules_want(struct ways *w);
 int rules_add(struct ways *w);
 int rules_remove_obsolete(struct ways *w);
 int rules_remove_all(struct ways *w);
-unsigned rules_closed_interfaces(const struct ways *w, const struct config *c, char (*ret)[IFNAME_MAX], unsigned max);
+unsigned rules_closed_interfaces(struct ways *w, const struct config *c, char (*ret)[IFNAME_MAX], unsigned max);
 /* Whose exit its packets take now: a way's index, WAY_TO_MAIN, WAY_TO_NOTHING. */
 int way_resolve(const struct plan *p, unsigned way);
 enum { WAY_TO_MAIN = -1, WAY_TO_NOTHING = -2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A resolver with scripted upstreams on the loopback, and askers. A machine that stalls for a tenth of a second makes the resolver
- * try again or elsewhere, rightly; what such a retry would change is checked only as long as no attempt timed out. */
+/* A resolver with scripted upstreams on the loopback, and askers. A machine that stalls for a tenth of a second makes the
+ * resolver try again or elsewhere, rightly; what such a retry would change is checked only as long as no attempt timed out. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>

@@ -96,7 +96,7 @@ static void test_rules_mean_what_is_wanted(void **state)
 	assert_true(output_has(CHAIN("hijack_dns"), "udp dport 53 redirect to :5354"));
 	assert_true(output_has(CHAIN("hijack_dot"), "tcp dport 853 reject with tcp reset"));
 	assert_true(output_has(CHAIN("raw_output"), "udp sport 53 oifname \"br-lan\" fib saddr type local notrack"));
-	assert_true(output_has("nft list map inet nameway macs", "02:00:5e:10:00:01 : 0x80000001"));
+	assert_true(output_has("nft list map inet nameway macs", "02:00:5e:10:00:01 : 0x88b5577e"));
 	assert_true(output_has(SET("outside"), "\"wan0\""));
 	stop(n);
 }
@@ -614,22 +614,27 @@ static void test_foreign_reloads(void **state)
 
 static void test_macmap(void **state)
 {
-	static const uint8_t unknown[6] = { 9, 9, 9, 9, 9, 9 };
-	struct macmap m;
+	uint8_t fewer[1][6];
+	struct macmap m, after;
 	struct fixture f;
 
 	fixture_init(&f);
 	assert_int_equal(macmap_build(&m, &f.c), 0);
 	assert_int_equal(m.count, 2);
-	for (uint32_t class = 1; class <= m.count; class++) {
-		const uint8_t *mac = macmap_mac(&m, 0x80000000u | class);
-		assert_non_null(mac);
-		assert_int_equal(macmap_class(&m, mac), class);
-	}
+	for (unsigned i = 0; i < m.count; i++)
+		assert_memory_equal(macmap_mac(&m, 0x80000000u | m.v[i].number), m.v[i].mac, 6);
 	assert_null(macmap_mac(&m, 0x80000000u));
-	assert_null(macmap_mac(&m, 0x80000003u));
-	assert_null(macmap_mac(&m, 1));
-	assert_int_equal(macmap_class(&m, unknown), 0);
+	assert_null(macmap_mac(&m, 0x80000000u | (m.v[0].number ^ 1)));
+	assert_null(macmap_mac(&m, m.v[0].number));
+
+	/* A number means the same address after a reload that names fewer, or nobody. */
+	memcpy(fewer[0], m.v[1].mac, 6);
+	struct cfg_group group = { .macs = fewer, .mac_count = 1 };
+	struct config c = { .groups = &group, .group_count = 1 };
+	assert_int_equal(macmap_build(&after, &c), 0);
+	assert_memory_equal(macmap_mac(&after, 0x80000000u | m.v[1].number), m.v[1].mac, 6);
+	assert_null(macmap_mac(&after, 0x80000000u | m.v[0].number));
+	macmap_free(&after);
 	macmap_free(&m);
 }
 

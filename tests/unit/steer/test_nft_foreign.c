@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "steer/ranges.h"
 
 static int setup(void **state)
 {
@@ -95,6 +96,105 @@ static void test_interval_set(void **state)
 		must_run("nft delete set inet fw4 vpn4");
 	}
 	nft_close(n);
+}
+
+static struct addr own[4];
+static unsigned own_count;
+
+static bool is_own(void *ctx, const struct addr *a)
+{
+	(void)ctx;
+	for (unsigned i = 0; i < own_count; i++) {
+		if (addr_equal(&own[i], a))
+			return true;
+	}
+	return false;
+}
+
+static struct range_list held;
+static unsigned too_long;
+static bool has_left;
+
+/* wanted: pairs of first and last, NULL ends. */
+static void sync_ranges(struct nft *n, const char *const *wanted)
+{
+	struct nft_foreign f = probe(n, &set4);
+	struct range_list w = { 0 };
+
+	for (; wanted[0]; wanted += 2) {
+		struct addr first = address(wanted[0]), last = address(wanted[1]);
+		assert_int_equal(range_list_add(&w, &first, &last), 0);
+	}
+	if (nft_foreign_sync_ranges(n, &set4, &f, &w, is_own, NULL, &held, &too_long, &has_left) < 0)
+		fail_msg("%s", nft_error(n));
+	range_list_free(&w);
+}
+
+static bool has(const char *addr)
+{
+	char command[120];
+
+	snprintf(command, sizeof(command), "nft get element inet fw4 vpn4 '{ %s }' && echo yes", addr);
+	return output_has(command, "yes");
+}
+
+static void test_ranges_in_an_interval_set(void **state)
+{
+	static const char *const first[] = { "0.0.0.0", "0.255.255.255", "198.18.0.0", "198.18.0.255", "255.255.255.0", "255.255.255.255", NULL };
+	static const char *const second[] = { "198.18.0.0", "198.18.0.191", NULL }, *const none[] = { NULL };
+
+	for (int has_timeout = 0; has_timeout <= 1; has_timeout++) {
+		struct nft *n = fixture_open(false, false);
+		struct nft_foreign f;
+		struct nft_element e = element(0, "198.18.0.200", 3000);
+		range_list_free(&held);
+		must_run(has_timeout ? "nft 'add set inet fw4 vpn4 { type ipv4_addr; flags interval, timeout; timeout 1m; elements = { 198.18.0.16/28 timeout 1h, 198.18.0.9 timeout 1h }; }'" :
+				       "nft 'add set inet fw4 vpn4 { type ipv4_addr; flags interval; elements = { 198.18.0.16/28, 198.18.0.9 }; }'");
+		f = probe(n, &set4);
+		own[0] = e.addr;
+		own_count = 1;
+		assert_int_equal(nft_foreign_put(n, &set4, &f, &e, 1), 0);
+		for (int i = 0; i < 2; i++) { /* the second time nothing changes */
+			sync_ranges(n, first);
+			assert_true(too_long == 0 && !has_left);
+			assert_true(has("0.0.0.0") && has("0.255.255.255") && has("198.18.0.0") && has("198.18.0.8") && has("198.18.0.10") && has("198.18.0.200") && has("198.18.0.255"));
+			assert_true(has("255.255.255.255") && !has("198.18.1.0") && !has("1.0.0.0"));
+			assert_true(output_has(LIST, "comment \"nameway\""));
+			assert_int_equal(held.count, 5);
+		}
+		/* What others hold stays theirs, whatever of ours comes and goes around it. */
+		sync_ranges(n, second);
+		assert_true(has_left && has("198.18.0.0") && !has("198.18.0.200") && !has("255.255.255.255"));
+		nft_close(n);
+		n = fixture_open(false, false);
+		range_list_free(&held);
+		sync_ranges(n, none);
+		assert_true(has_left && held.count == 0);
+		assert_true(has("198.18.0.16") && has("198.18.0.31") && has("198.18.0.9") && !has("198.18.0.8") && !has("198.18.0.10"));
+		assert_false(output_has(LIST, "comment"));
+		must_run("nft delete set inet fw4 vpn4");
+		nft_close(n);
+	}
+}
+
+static void test_ranges_in_a_set_without_intervals(void **state)
+{
+	static const char *const wanted[] = { "198.18.0.1", "198.18.0.1", "198.18.0.3", "198.18.0.4", "198.19.0.0", "198.19.255.255", NULL }, *const none[] = { NULL };
+
+	for (int has_timeout = 0; has_timeout <= 1; has_timeout++) {
+		struct nft *n = fixture_open(false, false);
+		range_list_free(&held);
+		must_run(has_timeout ? "nft 'add set inet fw4 vpn4 { type ipv4_addr; flags timeout; timeout 1m; elements = { 198.18.0.3 timeout 1h, 198.18.0.7 timeout 1h }; }'" :
+				       "nft 'add set inet fw4 vpn4 { type ipv4_addr; elements = { 198.18.0.3, 198.18.0.7 }; }'");
+		own_count = 0;
+		sync_ranges(n, wanted);
+		assert_int_equal(too_long, 1);
+		assert_true(has("198.18.0.1") && has("198.18.0.3") && has("198.18.0.4") && !has("198.19.0.0"));
+		sync_ranges(n, none);
+		assert_true(!has("198.18.0.1") && has("198.18.0.3") && !has("198.18.0.4") && has("198.18.0.7"));
+		must_run("nft delete set inet fw4 vpn4");
+		nft_close(n);
+	}
 }
 
 static void test_v6_set_under_any_name(void **state)
@@ -210,6 +310,8 @@ int main(void)
 		cmocka_unit_test_setup(test_timeout_set, setup),
 		cmocka_unit_test_setup(test_plain_and_full_set, setup),
 		cmocka_unit_test_setup(test_interval_set, setup),
+		cmocka_unit_test_setup(test_ranges_in_an_interval_set, setup),
+		cmocka_unit_test_setup(test_ranges_in_a_set_without_intervals, setup),
 		cmocka_unit_test_setup(test_v6_set_under_any_name, setup),
 		cmocka_unit_test_setup(test_refused_sets, setup),
 		cmocka_unit_test_setup(test_mark_clashes, setup),

@@ -29,6 +29,22 @@ static bool is_two_up(struct world *x)
 	return ways_state(x->w, WAY_TWO) == WAY_UP && !strcmp(exit_of(0x2000, "lan", 4), "wg2");
 }
 
+static bool is_guest_closed(struct world *x)
+{
+	(void)x;
+	return !run("ip rule show priority 5000 | grep -q 'iif guest blackhole'");
+}
+
+static bool is_failing(struct world *x)
+{
+	return ways_is_failing(x->w);
+}
+
+static bool is_not_failing(struct world *x)
+{
+	return !ways_is_failing(x->w);
+}
+
 static void test_closed_stops_unmarked_only(void **state)
 {
 	struct world *x = *state;
@@ -83,6 +99,57 @@ static void test_listen_interfaces(void **state)
 	strcpy(x->listen[1].ifname, "guest");
 	apply(x);
 	assert_string_equal(exit_of(0, "guest", 4), "");
+}
+
+/* Clients that no interface tells: who listens on addresses is where they come. */
+static void test_listen_addresses(void **state)
+{
+	struct world *x = *state;
+	x->steers[0].clients.count = 0;
+	x->c.server.listen = x->listen;
+	x->c.server.listen_count = 1;
+	x->listen[0] = (struct cfg_listen){.ep = {.port = 53}};
+	assert_int_equal(addr_parse(&x->listen[0].ep.addr, "10.1.0.1"), 0);
+	apply(x);
+	for (int family = 4; family <= 6; family += 2)
+		assert_string_equal(exit_of(0, "lan", family), "");
+	assert_string_equal(exit_of(0, "wan", 4), "wan");
+	/* It follows the address. */
+	must("ip link add guest type veth peer name guest2 && ip link set guest up");
+	must("ip addr del 10.1.0.1/24 dev lan && ip addr add 10.1.0.77/24 dev lan && ip addr add 10.1.0.1/32 dev guest");
+	assert_true(turn_until(x, is_guest_closed, NULL));
+	assert_string_equal(exit_of(0, "lan", 4), "wan");
+	/* On lo, on a way or where a default route leads out nothing is closed. */
+	static const char *const elsewhere[] = {"127.0.0.1", "10.2.0.1", "10.4.0.1"};
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(addr_parse(&x->listen[0].ep.addr, elsewhere[i]), 0);
+		apply(x);
+		assert_int_equal(run("ip rule show priority 5000 | grep -q ."), 1);
+	}
+	/* Every address: every interface but these. */
+	assert_int_equal(addr_parse(&x->listen[0].ep.addr, "::"), 0);
+	apply(x);
+	assert_string_equal(exit_of(0, "lan", 4), "");
+	assert_true(is_guest_closed(x));
+	assert_string_equal(exit_of(0, "wan", 4), "wan");
+	must("ip route get 9.9.9.9");
+	assert_int_equal(run("ip rule show priority 5000 | grep -qE 'wg1|wg2|wan| lo '"), 1);
+	x->steers[0].clients.count = 1;
+}
+
+static void test_failing_is_told_until_it_is_mended(void **state)
+{
+	struct world *x = *state;
+	assert_int_equal(addr_parse(&x->ways[WAY_ONE].gateway4, "10.2.0.9"), 0);
+	apply(x);
+	assert_false(ways_is_failing(x->w));
+	must("ip addr add 10.2.0.9/24 dev wg1"); /* no gateway for itself; its routes are made anew when the link comes */
+	must("ip link set wg1 down && ip link set wg1 up");
+	assert_true(turn_until(x, is_failing, NULL));
+	assert_non_null(strstr(ways_error(x->w), "route"));
+	must("ip addr del 10.2.0.9/24 dev wg1");
+	assert_true(turn_until(x, is_not_failing, NULL));
+	assert_string_equal(exit_of(0x1000, "lan", 4), "wg1");
 }
 
 static void test_group_of_networks(void **state)
@@ -426,6 +493,8 @@ int main(void)
 	        WAYS_TEST(test_closed_only_guard),
 	        WAYS_TEST(test_no_steering_no_closed_rules),
 	        WAYS_TEST(test_listen_interfaces),
+	        WAYS_TEST(test_listen_addresses),
+	        WAYS_TEST(test_failing_is_told_until_it_is_mended),
 	        WAYS_TEST(test_group_of_networks),
 	        WAYS_TEST(test_kill_switch),
 	        WAYS_TEST(test_admin_down),
