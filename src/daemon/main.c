@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "base/err.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "config/schema.h"
+#include "daemon/last_good.h"
 #include "daemon/parent.h"
 #include "steer/enforcer.h"
 
@@ -56,23 +59,43 @@ static int check(const char *path)
 	return is_good ? 0 : 2;
 }
 
+static bool is_answered(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is = fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0;
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/* --guard and --clear go by the last good configuration when the file is broken: what stands in the kernel came from it. */
 static int touch_kernel(const char *path, bool is_guard)
 {
 	struct report r;
+	struct buf bundle;
 	struct config *c = NULL;
-	report_init(&r);
-	int code = 2;
-	if (load(path, &c, &r) == 0) {
-		int dir = open(c->server.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		int state = dir >= 0 ? openat(dir, "enforcer", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-		code = (is_guard ? enforcer_guard(c, &r) : enforcer_clear(c, state, &r)) < 0 ? 1 : 0;
-		if (state >= 0)
-			close(state);
-		if (dir >= 0)
-			close(dir);
+	bool is_old;
+	if (last_good_or_file(path, &bundle, &c, &is_old) < 0)
+		return 2;
+	if (!is_guard && is_answered(c->server.control)) {
+		log_error("namewayd is running and answers on %s: nothing was cleared. Mend: stop it first", c->server.control);
+		config_free(c);
+		buf_free(&bundle);
+		return 1;
 	}
+	report_init(&r);
+	int dir = open(c->server.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int state = dir >= 0 ? openat(dir, "enforcer", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int code = (is_guard ? enforcer_guard(c, &r) : enforcer_clear(c, state, &r)) < 0 ? 1 : 0;
+	if (state >= 0)
+		close(state);
+	if (dir >= 0)
+		close(dir);
 	print_report(&r);
 	config_free(c);
+	buf_free(&bundle);
 	report_free(&r);
 	return code;
 }

@@ -19,39 +19,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config/bundle.h"
+#include "daemon/last_good.h"
 #include "daemon/parent_private.h"
 
 enum { TXN_MS = 120000, STOP_MS = 5000, RESTART_FIRST_MS = 20, RESTART_MOST_MS = 5000, RETRY_MS = 1000, FLOWS_MS = 10000, QUICK_DEATH_MS = 5000, TURN_MS = 1000 };
-#define LAST_GOOD "last-good"
-
-/* --- the last good configuration --- */
-
-static void save_last_good(struct parent *p)
-{
-	if (p->state_fd < 0)
-		return;
-	int fd = openat(p->state_fd, LAST_GOOD ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	bool is_written = fd >= 0 && write(fd, p->bundle.bytes, p->bundle.len) == (ssize_t)p->bundle.len && fsync(fd) == 0;
-	if (fd >= 0)
-		close(fd);
-	if (!is_written || renameat(p->state_fd, LAST_GOOD ".new", p->state_fd, LAST_GOOD) < 0) {
-		log_warn("the last good configuration cannot be kept in `state`: %s", strerror(errno));
-		unlinkat(p->state_fd, LAST_GOOD ".new", 0);
-	}
-}
-
-static int load_last_good(const char *state, struct buf *bundle, struct config **ret, struct report *r)
-{
-	char path[4096];
-	snprintf(path, sizeof path, "%s/%s", state, LAST_GOOD);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	buf_init(bundle, BUNDLE_MAX);
-	int rc = buf_read_fd(bundle, fd);
-	close(fd);
-	return rc < 0 ? rc : config_parse(ret, bundle->bytes, bundle->len, r);
-}
 
 /* --- alarms --- */
 
@@ -127,7 +98,7 @@ static void txn_force(struct parent *p, const char *text)
 {
 	log_error("%s: the server is started again with the new configuration", text);
 	txn_take_over(p);
-	save_last_good(p);
+	last_good_save(p->state_fd, &p->bundle);
 	p->is_server_in_force = false;
 	if (p->server.pid)
 		kill(p->server.pid, SIGKILL);
@@ -216,7 +187,7 @@ static void txn_committed(struct parent *p)
 	if (is_new)
 		parent_alarm(p, "config", "");
 	if (is_new || (!p->is_ready && !p->is_on_last_good))
-		save_last_good(p);
+		last_good_save(p->state_fd, &p->bundle);
 	parent_alarm(p, "listen", is_listening ? "" : "not every address of server.listen could be taken. Mend: see the log; another DNS server may run there");
 	if (!p->is_ready)
 		become_ready(p);
@@ -480,50 +451,6 @@ static void open_state(struct parent *p)
 		log_warn("state directory %s: %s; nothing is kept over a restart", path, strerror(errno));
 }
 
-/* The line `state: DIR` of a file that does not parse as a whole. *ret stays as it is when there is none. */
-static void find_state(const char *path, char *ret, size_t max)
-{
-	char line[4096], dir[4096];
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof line, f)) {
-		const char *at = strstr(line, "state:");
-		if (!at || (at > line && !strchr(" \t{,", at[-1])))
-			continue;
-		if (sscanf(at, "state: \"%4000[^\"\n]", dir) == 1 || sscanf(at, "state: %4000[^ ,}#\n]", dir) == 1) {
-			snprintf(ret, max, "%s", dir);
-			break;
-		}
-	}
-	if (f)
-		fclose(f);
-}
-
-static int read_first_config(struct parent *p)
-{
-	struct report r;
-	report_init(&r);
-	if (config_bundle_read(&p->bundle, p->config_path, &r) == 0 && config_parse(&p->config, p->bundle.bytes, p->bundle.len, &r) == 0) {
-		log_lines(LOG_L_INFO, "", r.text.bytes);
-		report_free(&r);
-		return 0;
-	}
-	log_lines(LOG_L_ERROR, "", r.text.len ? r.text.bytes : "the configuration cannot be read");
-	/* The broken file may still say where `state` is; else the usual place is tried. */
-	struct report quiet;
-	report_init(&quiet);
-	buf_free(&p->bundle);
-	char state[4096] = "/var/lib/nameway";
-	find_state(p->config_path, state, sizeof state);
-	int rc = load_last_good(state, &p->bundle, &p->config, &quiet);
-	report_free(&quiet);
-	report_free(&r);
-	if (rc < 0)
-		return NW_ECONFIG;
-	p->is_on_last_good = true;
-	log_warn("starting on the last good configuration");
-	return 0;
-}
-
 static int parent_open(struct parent *p)
 {
 	int r = find_user(p);
@@ -666,8 +593,7 @@ int parent_main(const char *config_path)
 	p.enforcer.fd = p.server.fd = -1;
 	p.txn.client_fd = -1;
 	report_init(&p.txn.report);
-	int r = read_first_config(&p);
-	if (r < 0)
+	if (last_good_or_file(config_path, &p.bundle, &p.config, &p.is_on_last_good) < 0)
 		return 2;
 	log_init("namewayd", (enum log_level)p.config->server.log_level);
 	if (parent_open(&p) < 0)

@@ -631,12 +631,19 @@ int enforcer_clear(const struct config *c, int state_fd, struct report *r)
 	struct ways *w = NULL;
 	struct nft *n = NULL;
 	struct nft_options o = { .is_protected = true };
+	enum nft_presence present = NFT_ABSENT;
+	int rn = nft_open(&n, &o);
+	if (rn == 0 && nft_presence(n, &present) == 0 && present == NFT_FOREIGN_OWNER) {
+		/* Nothing is touched: half a clearing would forget what is to be given back. */
+		report_add(r, true, NULL, "a running namewayd owns the table `inet nameway`: nothing was cleared. Mend: stop it first");
+		nft_close(n);
+		return -EBUSY;
+	}
 	int rc = ways_open(&w);
 	if (rc == 0 && (ways_set_state_dir(w, state_fd), rc = ways_configure(w, c)) == 0)
 		rc = ways_remove_all(w);
 	if (rc < 0)
 		report_add(r, true, NULL, "routes and rules could not be removed: %s", w ? ways_error(w) : nw_strerror(rc));
-	int rn = nft_open(&n, &o);
 	if (rn == 0)
 		enforcer_clear_foreign(n, c);
 	if (rn == 0 && (rn = nft_remove(n)) < 0)

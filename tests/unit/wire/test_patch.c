@@ -116,6 +116,23 @@ static void too_long_is_truncated(void **state)
 	}
 }
 
+/* A kept answer came by TCP and may be far larger than a datagram's buffer. */
+static void what_does_not_fit_the_buffer_is_truncated(void **state)
+{
+	struct wire_query q = ask(FLAG_RD);
+	size_t len;
+
+	make_head(&kept, FLAG_QR, 200, 0, 0, "www.example", RR_A);
+	for (unsigned i = 0; i < 200; i++)
+		make_a(&kept, NULL, 60, (uint8_t)i);
+	assert_int_equal(wire_answer_walk(&a, kept.bytes, kept.len), 0);
+	assert_true(kept.len > 1024);
+	len = wire_answer_patch(out, 1024, kept.bytes, a.authority_end, a.ttl_offset, a.ttl_count, &q, asked.bytes + WIRE_HEADER,
+		&(struct wire_patch){.ede = EDE_NONE, .limit = 4096});
+	assert_int_equal(len, WIRE_HEADER + q.question_len);
+	assert_int_equal(out[2] & 2, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +141,7 @@ int main(void)
 		cmocka_unit_test(old_and_senseless_ttls),
 		cmocka_unit_test(a_client_with_edns),
 		cmocka_unit_test(too_long_is_truncated),
+		cmocka_unit_test(what_does_not_fit_the_buffer_is_truncated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
