@@ -128,6 +128,22 @@ static void add_groups(struct explain *x, json_t *j)
 	json_object_set_new(j, "groups_unknown", unknown);
 }
 
+/* An interface that is there, or that the configuration knows of. */
+static bool is_interface(const struct explain *x, const struct links *l, const char *text)
+{
+	const struct config *c = x->snap->config;
+	for (unsigned i = 0; l && i < l->count; i++)
+		if (!strcmp(l->v[i].name, text))
+			return true;
+	for (unsigned i = 0; i < c->group_count; i++)
+		if (group_has_interface(&c->groups[i], text))
+			return true;
+	for (unsigned i = 0; i < c->server.listen_count; i++)
+		if (!strcmp(c->server.listen[i].ifname, text))
+			return true;
+	return false;
+}
+
 int explain_client(struct explain *x, const json_t *request, json_t **ret)
 {
 	const struct config *c = x->snap->config;
@@ -136,15 +152,15 @@ int explain_client(struct explain *x, const json_t *request, json_t **ret)
 	char addr[ADDR_TEXT_MAX];
 	struct addr a;
 	uint8_t mac[6];
-	if (text && strlen(text) >= IFNAME_MAX && addr_parse(&a, text) < 0 && !read_mac(text, mac))
+	const struct links *l = x->env->links ? x->env->links(x->env->ctx) : NULL;
+	if (text && text[0] && addr_parse(&a, text) < 0 && !read_mac(text, mac) && !is_interface(x, l, text))
 		return control_fail(
-		        ret, NW_EMALFORMED, "`%.64s` is no client: give an address, an Ethernet address or an interface", text);
+		        ret, NW_EMALFORMED, "`%.64s` is no client: give an address, an Ethernet address or an interface that is there", text);
 	json_t *said = text && text[0] ? named_client(c, cl, text, json_string_value(json_object_get(request, "client_address")),
 	                                         json_string_value(json_object_get(request, "client_interface")),
 	                                         json_string_value(json_object_get(request, "client_mac")))
 	                               : default_client(c, cl);
 	policy_classify(x->policy, cl, &x->groups);
-	const struct links *l = x->env->links ? x->env->links(x->env->ctx) : NULL;
 	/* Without an address nobody can say whether the default of server.allow would let it ask. */
 	bool is_allowed = (!cl->addr.family && c->server.allow_default) ||
 	                  policy_allows(x->policy, cl, &x->groups, l ? l->networks : NULL, l ? l->network_count : 0);

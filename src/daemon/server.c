@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -17,7 +18,7 @@
 #include "base/ring.h"
 #include "daemon/server_private.h"
 
-enum { TICK_MS = 20, BARRIER_LOOK_MS = 10000, JOURNAL_MS = 500, SWEEP_MS = 5000, HOLD_KEEP_S = 5 };
+enum { TICK_MS = 20, BARRIER_LOOK_MS = 10000, JOURNAL_MS = 500, SWEEP_MS = 5000, HOLD_KEEP_S = 5, STATE_WAIT_MS = 4000 };
 
 /* --- marked sockets of ways --- */
 
@@ -373,9 +374,17 @@ static bool has_snapshot(struct server *s)
 	return has;
 }
 
+/* A server whose parent was killed still saves while the next one starts: one at a time writes `state`. */
+static void wait_for_state(int state_fd)
+{
+	for (uint64_t until = clock_ms() + STATE_WAIT_MS; state_fd >= 0 && flock(state_fd, LOCK_EX | LOCK_NB) < 0 && clock_ms() < until;)
+		usleep(10000);
+}
+
 int server_main(const struct server_args *args)
 {
 	static struct server s;
+	wait_for_state(args->state_fd);
 	int r = server_open(&s, args);
 	if (r < 0) {
 		log_error("the server cannot start: %s", nw_strerror(r));
