@@ -45,6 +45,7 @@ bench: build
 	@/usr/bin/python3 tests/bench/bench.py --build build $(BENCH)
 
 install: build
+	@meson setup --reconfigure build --prefix=$(PREFIX) >build/reconfigure.log || { cat build/reconfigure.log; exit 1; }
 	$(MAKE) --no-print-directory install-files
 	@[ -n "$(DESTDIR)" ] || ! command -v systemd-sysusers >/dev/null || systemd-sysusers nameway.conf
 	@echo "installed below $(DESTDIR)$(PREFIX); start it with: systemctl daemon-reload; systemctl enable --now nameway-guard nameway"
@@ -66,7 +67,7 @@ deb:
 	@packaging/install-deps.sh deb
 	rm -rf build-deb
 	mkdir -p build-deb/nameway-$(version)
-	tar -cf - --exclude='./build*' --exclude=./.git . | tar -xf - -C build-deb/nameway-$(version)
+	tar -cf - --exclude='./build*' --exclude=./b --exclude='./b-*' --exclude=./.git . | tar -xf - -C build-deb/nameway-$(version)
 	cp -r packaging/debian build-deb/nameway-$(version)/debian
 	cd build-deb/nameway-$(version) && dpkg-buildpackage -us -uc -b
 	@ls build-deb/*.deb

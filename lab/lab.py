@@ -132,6 +132,7 @@ def what_to_try(site, gateway):
              ("a kill switch does not leak: connect while it is down", f"{nameway} way down tunnel2"),
              ("and back", f"{nameway} way up tunnel2"),
              ("the same by hand", f"ip netns exec {site.g} ip link set wg2 down"),
+             ("and back", f"ip netns exec {site.g} ip link set wg2 up"),
              ("what the kernel holds", f"ip netns exec {site.g} nft list table inet nameway"),
              ("an administrator's flush passes our table by (the lab's own NAT goes)", f"ip netns exec {site.g} nft flush ruleset")]
     print("\nThe lab stays up. To try from another terminal, as root:\n")

@@ -9,7 +9,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjans
 case "${1:-}" in
 build) wanted="$build" ;;
 test) wanted="$build python3 python3-dnspython python3-yaml nftables iproute2 conntrack bind9-dnsutils knot-dnsutils mandoc" ;;
-run) wanted="$build python3 python3-dnspython nftables iproute2" ;;
+run) wanted="$build python3 python3-dnspython nftables iproute2 bind9-dnsutils" ;;
 bench) wanted="$build python3 nftables iproute2" ;;
 deb) wanted="$build build-essential dpkg-dev debhelper fakeroot" ;;
 *) echo "usage: install-deps.sh build|test|run|bench|deb" >&2; exit 2 ;;

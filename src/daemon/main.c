@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "base/err.h"
 #include "base/log.h"
@@ -59,17 +57,6 @@ static int check(const char *path)
 	return is_good ? 0 : 2;
 }
 
-static bool is_answered(const char *path)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool is = fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0;
-	if (fd >= 0)
-		close(fd);
-	return is;
-}
-
 /* --guard and --clear go by the last good configuration when the file is broken: what stands in the kernel came from it. */
 static int touch_kernel(const char *path, bool is_guard)
 {
@@ -79,7 +66,7 @@ static int touch_kernel(const char *path, bool is_guard)
 	bool is_old;
 	if (last_good_or_file(path, &bundle, &c, &is_old) < 0)
 		return 2;
-	if (!is_guard && is_answered(c->server.control)) {
+	if (!is_guard && control_is_answered(c->server.control)) {
 		log_error("namewayd is running and answers on %s: nothing was cleared. Mend: stop it first", c->server.control);
 		config_free(c);
 		buf_free(&bundle);

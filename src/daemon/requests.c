@@ -13,7 +13,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/control.h"
+#include "daemon/parent.h"
 #include "daemon/parent_private.h"
+
+enum { DYING_TRIES = 20, DYING_MS = 25 };
 
 enum { WAY_MS = 3000 };
 
@@ -29,6 +32,17 @@ static void make_directory(struct parent *p, const char *path)
 		log_warn("%s: %s", dir, strerror(errno));
 }
 
+bool control_is_answered(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool is = fd >= 0 && (connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0 || errno == EAGAIN);
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
 int requests_open(struct parent *p)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -37,20 +51,19 @@ int requests_open(struct parent *p)
 		return -ENAMETOOLONG;
 	snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
 	make_directory(p, path);
+	struct stat st;
+	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+		/* A socket that somebody answers on belongs to a running nameway; one that was killed just now may take a moment to go. */
+		for (int tries = 0; control_is_answered(path); tries++) {
+			if (tries == DYING_TRIES)
+				return -EADDRINUSE;
+			usleep(DYING_MS * 1000);
+		}
+		unlink(path);
+	}
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	struct stat st;
-	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
-		/* A socket that somebody answers on belongs to a running nameway. */
-		if (connect(fd, (struct sockaddr *)&sa, sizeof sa) == 0 || errno == EAGAIN) {
-			close(fd);
-			return -EADDRINUSE;
-		}
-		close(fd);
-		unlink(path);
-		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	}
 	mode_t before = umask(0117);
 	int r = bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, 64) < 0 ? -errno : 0;
 	umask(before);

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "daemon/parent_private.h"
 
-enum { RECEIVE_BUFFER = 4 << 20 /* bytes: some 10,000 queries while a worker is busy */, BACKLOG = 1024, WAY_SOCKETS_ASKED = 32 };
+enum { RECEIVE_BUFFER = 4 << 20 /* bytes: some 10,000 queries while a worker is busy */, BACKLOG = 1024, WAY_SOCKETS_ASKED = 32, SYN_WITH_LINK_HEADER = 2 };
 
 static int set(int fd, int level, int option, int value)
 {
@@ -33,6 +33,10 @@ static int open_dns(const struct dns_socket *want)
 		set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER);
 	if (want->is_tcp)
 		set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+	/* Before bind: a packet that waits from earlier would come without its interface, and its client without a group. */
+	r |= want->family == AF_INET6 ? set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) : set(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	if (want->is_tcp)
+		set(fd, IPPROTO_TCP, TCP_SAVE_SYN, SYN_WITH_LINK_HEADER);
 	if (want->ifname[0])
 		r |= setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, want->ifname, (socklen_t)strlen(want->ifname) + 1);
 	struct sockaddr_storage sa;

@@ -87,6 +87,9 @@ static void on_udp(void *ctx, const struct udp_packet *p, unsigned n)
 	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	for (unsigned i = 0; i < n; i++) {
 		count(w, C_UDP);
+		/* Without its interface the client cannot be sorted into a group. It will ask again. */
+		if (!p[i].path.ifindex)
+			continue;
 		a.is_tcp = false;
 		a.udp = p[i].path;
 		a.client.addr = p[i].path.from.addr;
