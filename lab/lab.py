@@ -134,7 +134,7 @@ def what_to_try(site, gateway):
              ("the same by hand", f"ip netns exec {site.g} ip link set wg2 down"),
              ("and back", f"ip netns exec {site.g} ip link set wg2 up"),
              ("what the kernel holds", f"ip netns exec {site.g} nft list table inet nameway"),
-             ("an administrator's flush passes our table by (the lab's own NAT goes)", f"ip netns exec {site.g} nft flush ruleset")]
+             ("an administrator's flush passes our table by (the lab's own NAT goes, so direct connections then show the client's address)", f"ip netns exec {site.g} nft flush ruleset")]
     print("\nThe lab stays up. To try from another terminal, as root:\n")
     for what, command in tries:
         print(f"  # {what}\n  {command}")
@@ -155,6 +155,8 @@ def run(is_once):
     print("Building the site: a client, a gateway with three exits, an internet that answers at each of them ...", flush=True)
     with Site() as site:
         give_resolver(site)
+        # A link that is taken down by hand keeps its IPv6 addresses, or its way would have no IPv6 when it is back.
+        site.sh(site.g, "for i in wg1 wg2; do echo 1 >/proc/sys/net/ipv6/conf/$i/keep_addr_on_down; done")
         site.upstream(ttl=30, records=os.path.join(HERE, "records"))
         Internet(site).start()
         shutil.copytree(os.path.join(HERE, "lists"), os.path.join(site.dir, "lists"))

@@ -46,6 +46,11 @@ static void ways_advise(struct load *l)
 		else if (w->set6_count && !w->set4_count)
 			report_add(l->r, false, &w->sets6[0].place,
 			        "way `%s` has no IPv4 set: A answers of its names are not filled; add `ip:`", w->name);
+		if (w->upstream >= 0 && w->upstream == l->c->default_upstream)
+			report_add(l->r, false, &w->place,
+			        "way `%s` takes upstream `default` for itself: all names are asked through it, and none is answered "
+			        "while it is down; give the way an upstream of its own",
+			        w->name);
 	}
 }
 

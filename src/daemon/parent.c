@@ -536,6 +536,7 @@ static void turn(struct parent *p)
 		interfaces_event(p);
 	if (f[4].revents)
 		files_event(p, now);
+	requests_expire(p, now);
 	if (f[5].revents)
 		requests_accept(p, now);
 	if (p->are_links_dirty && p->txn.stage == TXN_NONE) {
@@ -543,7 +544,6 @@ static void turn(struct parent *p)
 		sockets_sync(p, p->config);
 		interfaces_send(p);
 	}
-	requests_expire(p, now);
 	restart_children(p, now);
 	feed_watchdog(p, now);
 	if (p->txn.stage != TXN_NONE && now > p->txn.until_ms)

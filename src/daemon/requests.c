@@ -16,7 +16,7 @@
 #include "daemon/parent.h"
 #include "daemon/parent_private.h"
 
-enum { DYING_TRIES = 20, DYING_MS = 25 };
+enum { REQUESTS_OF_ROOT = 4 /* places that others cannot take */, DYING_TRIES = 20, DYING_MS = 25 };
 
 enum { WAY_MS = 3000 };
 
@@ -102,7 +102,7 @@ void requests_accept(struct parent *p, uint64_t now_ms)
 	socklen_t len = sizeof who;
 	if (fd < 0)
 		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || p->request_count == REQUESTS_MAX) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || p->request_count == REQUESTS_MAX || (who.uid && p->request_count >= REQUESTS_MAX - REQUESTS_OF_ROOT)) {
 		request_answer(fd, false, "too many control connections");
 		return;
 	}
@@ -147,7 +147,11 @@ static void set_way(struct parent *p, int fd, const json_t *req)
 		return;
 	}
 	struct steer_parent_reply reply;
-	if (!name || !p->enforcer.pid || tell_enforcer(p, PARENT_WAY, ++p->way_seq, name, on, -1) < 0) {
+	if (!name) {
+		request_answer(fd, false, "which way? `name` is missing");
+		return;
+	}
+	if (!p->enforcer.pid || tell_enforcer(p, PARENT_WAY, ++p->way_seq, name, on, -1) < 0) {
 		request_answer(fd, false, "the enforcer cannot be told");
 		return;
 	}
@@ -195,7 +199,12 @@ void requests_read(struct parent *p, unsigned i)
 	ssize_t n = recv(q->fd, part, sizeof part, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	char *more = n > 0 && q->len + (size_t)n <= REQUEST_BYTES_MAX ? realloc(q->text, q->len + (size_t)n) : NULL;
+	if (n > 0 && q->len + (size_t)n > REQUEST_BYTES_MAX) {
+		request_answer(q->fd, false, "the request is too large");
+		drop_request(p, i, false);
+		return;
+	}
+	char *more = n > 0 ? realloc(q->text, q->len + (size_t)n) : NULL;
 	if (!more) {
 		drop_request(p, i, true);
 		return;

@@ -399,23 +399,6 @@ static void restore_record(void *ctx, const struct holds_file_record *rec)
 		gather(g, rule->id, &rec->addr, &g->names[0], rec->left_s + c->server.element_min_s);
 }
 
-void sets_restore(struct server *s, const struct snapshot *snap)
-{
-	struct gathering *g = calloc(1, sizeof *g);
-	if (!g)
-		return;
-	*g = (struct gathering){ .s = s, .snap = snap, .now_s = (uint32_t)(clock_ms() / 1000) };
-	int n = holds_file_load(s->holds_file, clock_wall_s(), restore_record, g);
-	if (n < 0)
-		log_warn("the kept set contents cannot be read; sets fill with the next answers");
-	unsigned count = g->count;
-	if (send_gathered(g) < 0)
-		alarm_set(s->alarms, "restore", "kept addresses could not all be put back into the sets; clients that hold older answers may find their way closed until they ask again");
-	if (count)
-		log_info("%u addresses put back into the sets", count);
-	free(g);
-}
-
 static bool resend_hold(void *ctx, const struct hold *d)
 {
 	struct gathering *g = ctx;
@@ -424,6 +407,28 @@ static bool resend_hold(void *ctx, const struct hold *d)
 	if (expires > g->now_s && rule_by_id(g->snap->config, d->rule_id, &at) && name_from_wire(&g->names[0], d->name, d->name_len) > 0)
 		gather(g, d->rule_id, &d->addr, &g->names[0], expires - g->now_s);
 	return false;
+}
+
+void sets_restore(struct server *s, const struct snapshot *snap)
+{
+	struct gathering *g = calloc(1, sizeof *g);
+	if (!g)
+		return;
+	*g = (struct gathering){ .s = s, .snap = snap, .now_s = (uint32_t)(clock_ms() / 1000) };
+	int n = holds_file_load(s->holds_file, clock_wall_s(), restore_record, g);
+	if (n == -EALREADY) {
+		/* This server read them before; what came of it, and since, are the holds. */
+		pthread_mutex_lock(&s->holds_lock);
+		holds_walk(s->holds, resend_hold, g);
+		pthread_mutex_unlock(&s->holds_lock);
+	} else if (n < 0)
+		log_warn("the kept set contents cannot be read; sets fill with the next answers");
+	unsigned count = g->count;
+	if (send_gathered(g) < 0)
+		alarm_set(s->alarms, "restore", "kept addresses could not all be put back into the sets; clients that hold older answers may find their way closed until they ask again");
+	if (count)
+		log_info("%u addresses put back into the sets", count);
+	free(g);
 }
 
 int sets_resend(struct server *s, const struct snapshot *snap)

@@ -297,7 +297,7 @@ static bool find_group(const struct worker *w, struct query *q)
 /* The answer stops at a CNAME: what there is so far is kept, the target asked of the same group, both merged. */
 static bool chase(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
 {
-	if (q->chases == CHASES_MAX || walk->rcode != RCODE_NOERROR || !find_group(w, q))
+	if (q->chases == CHASES_MAX || !find_group(w, q))
 		return false;
 	uint8_t *copy = malloc(walk->authority_end);
 	if (!copy)
@@ -353,8 +353,15 @@ static void on_upstream(struct upstream_wait *wait, const struct upstream_answer
 		fail_upstream(w, q, UPSTREAM_BAD);
 		return;
 	}
-	if (walk->is_chain_open && chase(w, q, msg, walk))
+	/* An SOA beside the CNAMEs says that the chain's end has nothing of this type. */
+	bool is_open = walk->is_chain_open && !walk->has_soa && walk->rcode == RCODE_NOERROR;
+	if (is_open && chase(w, q, msg, walk))
 		return;
+	if (is_open) {
+		answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_OTHER, "the chain of aliases cannot be followed to its end");
+		query_free(q);
+		return;
+	}
 	classify_again(w, q);
 	struct cache_key key = cache_key_of(w, &q->ask, q->group_id);
 	if (walk->rcode == RCODE_NOERROR || walk->rcode == RCODE_NXDOMAIN)

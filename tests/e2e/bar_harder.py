@@ -132,6 +132,7 @@ def flows_and_kills(bar, seconds, entries):
         killed(bar, s, "enforcer killed", seconds, lambda: os.kill(s.gateway.children()["enforcer"], signal.SIGKILL))
         killed(bar, s, "server killed", seconds, lambda: os.kill(s.gateway.children()["server"], signal.SIGKILL))
         killed(bar, s, "daemon killed, restarted", seconds, lambda: kill_and_start(s))
+        killed(bar, s, "daemon restarted", seconds, lambda: (s.gateway.stop(), s.gateway.start()))
         killed(bar, s, "reboot", seconds, lambda: reboot(s))
 
 

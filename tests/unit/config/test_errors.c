@@ -236,6 +236,7 @@ static const struct advice advices[] = {
         {"server: { user: root }\n", "t.yaml:1:17: ", "`user: root`"},
         {"clients: { a: { networks: [10.0.0.1/8] } }\n", "t.yaml:1:28: ", "taken as 10.0.0.0/8"},
         {"clients: { a: { networks: [10.0.0.0/8] } }\n", "t.yaml:1:12: ", "clients of `a` are recognised by IPv4 networks only"},
+        {UP "ways: { a: { interface: w, upstream: default } }\n", "t.yaml:2:9: ", "way `a` takes upstream `default` for itself"},
         {"ways: { a: { sets: { ip: \"inet f v\" } } }\n", "t.yaml:1:26: ", "way `a` has no IPv6 set"},
         {"ways: { a: { sets: { ip6: \"inet f v\" } } }\n", "t.yaml:1:27: ", "way `a` has no IPv4 set"},
         {"ways: { a: { masquerade: true } }\n", "t.yaml:1:14: ", "`masquerade` has no effect"},
