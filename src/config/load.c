@@ -164,6 +164,7 @@ static int sections_load(struct load *l, const struct node *root)
 		if (r < 0)
 			return r;
 	}
+	ways_check_clients(l);
 	main_mark_check(l);
 	advise(l, root);
 	return 0;

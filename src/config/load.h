@@ -15,6 +15,7 @@ int load_rules(struct load *l, const struct node *root);
 void ways_number(struct load *l);                                 /* marks and table numbers */
 void ways_fallbacks(struct load *l, const struct node *ways);
 int steers_identify(struct load *l, const bool *is_named);       /* steer.id */
+void ways_check_clients(struct load *l);
 void main_mark_check(struct load *l);                             /* after the rules */
 void advise(struct load *l, const struct node *root);             /* warnings that need the whole */
 

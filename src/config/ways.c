@@ -237,3 +237,17 @@ int load_ways(struct load *l, const struct node *root)
 	ways_fallbacks(l, ways);
 	return 0;
 }
+
+/* What arrives by a way's interface is an answer or comes from outside; clients that sit there would never be steered. */
+void ways_check_clients(struct load *l)
+{
+	const struct config *c = l->c;
+	for (unsigned w = 0; w < c->way_count; w++)
+		for (unsigned g = 0; *c->ways[w].interface && g < c->group_count; g++)
+			for (unsigned i = 0; i < c->groups[g].interface_count; i++)
+				if (!strcmp(c->groups[g].interfaces[i], c->ways[w].interface))
+					report_add(l->r, true, &c->ways[w].place,
+					        "way `%s` leaves by `%s`, where the clients of `%s` come in: what arrives there counts as answers; "
+					        "give the way another interface, or take `%s` out of the group",
+					        c->ways[w].name, c->ways[w].interface, c->groups[g].name, c->ways[w].interface);
+}

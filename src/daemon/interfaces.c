@@ -117,7 +117,10 @@ static bool is_listening(const struct parent *p, uint32_t ifindex, const struct 
 	const struct config *c = p->config;
 	for (unsigned i = 0; i < c->server.listen_count; i++) {
 		const struct cfg_listen *l = &c->server.listen[i];
-		if (l->ifname[0] ? interfaces_index(p, l->ifname) == ifindex : addr_equal(&l->ep.addr, a))
+		/* A wildcard address listens everywhere. */
+		static const uint8_t any[16];
+		bool is_wildcard = !l->ifname[0] && !memcmp(l->ep.addr.b, any, sizeof any);
+		if (is_wildcard || (l->ifname[0] ? interfaces_index(p, l->ifname) == ifindex : addr_equal(&l->ep.addr, a)))
 			return true;
 	}
 	for (unsigned i = 0; c->hijack.is_on && i < c->hijack.interface_count; i++)

@@ -148,6 +148,8 @@ static const struct fault faults[] = {
         {"ways: { a: { sets: { ip: \"ip6 fw4 v\", ip6: \"inet f v\" } } }\n", "1:26", "is in an IPv6 table"},
         {"ways: { a: { sets: { ip: \"ip fw4 v\", ip6: \"ip f v\" } } }\n", "1:43", "is in an IPv4 table"},
         {"ways: { a: { sets: { ip: \"inet nameway v\", ip6: \"ip6 f v\" } } }\n", "1:26", "nameway's own table"},
+        {UP "clients: { lan: { interfaces: [eth1] } }\nways: { a: { interface: eth1 } }\n", "3:9",
+                "way `a` leaves by `eth1`, where the clients of `lan` come in"},
         {"server: { mark-mask: 0x8000 }\nways: { a: {}, b: {} }\n", "2:16",
                 "no mark is left for way `b`: `server.mark-mask` 0x8000 holds 1 values for 2 ways"},
         /* rules */
