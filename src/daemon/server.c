@@ -283,7 +283,9 @@ static void look_at_barrier(struct server *s)
 	uint64_t all = 0;
 	for (unsigned i = 0; i < s->worker_count; i++)
 		all += worker_counter(s->workers[i], C_BARRIER_LATE) + worker_counter(s->workers[i], C_BARRIER_FAILED);
-	if (all != seen)
+	if (all != seen && holds_count(s->holds) >= HOLDS_DEFAULT)
+		alarm_set(s->alarms, "barrier", "more addresses are held for names than fit (%d): further answers are SERVFAIL until some end. Mend: shorten server.element-min", HOLDS_DEFAULT);
+	else if (all != seen)
 		alarm_set(s->alarms, "barrier", "the kernel's sets did not take the addresses of some answers in time: these were SERVFAIL. Mend: look at the other alarms and the log of the enforcer");
 	else
 		alarm_clear(s->alarms, "barrier");

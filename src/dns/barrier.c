@@ -41,8 +41,10 @@ int barrier_add(struct worker *w, struct query *q, uint32_t rule_id, const struc
 	if (!w->gathering && !(w->gathering = take_batch(w)))
 		return NW_EFULL;
 	struct hold *hold = holds_insert(w->shared->holds, rule_id, a, n->wire, n->len, name_hash);
-	if (!hold)
+	if (!hold) {
+		q->is_full = true;
 		return NW_EFULL;
+	}
 	uint32_t life_s = hold_life_s(need_s);
 	struct batch *b = w->gathering;
 	struct steer_element *e = &w->out.e[b->count];

@@ -112,7 +112,7 @@ void query_barrier_done(struct worker *w, struct query *q)
 	const struct ask *a = &q->ask;
 	if (q->has_failed || (!q->held && !q->copy_len)) {
 		count(w, C_BARRIER_FAILED);
-		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, q->is_full ? "the rule's address set is full" : "addresses could not be put into the kernel's set");
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, q->is_full ? "the address sets are full" : "addresses could not be put into the kernel's set");
 	} else if (q->held) {
 		answer_kept(w, a, q->held->msg, q->held->msg_len, q->held->ttl_offset, q->held->ttl_count, q->age_s, q->strips6);
 	} else {

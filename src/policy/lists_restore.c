@@ -14,10 +14,15 @@ static void load_slot(struct lists *l, struct list_slot *s)
 {
 	struct list_text *held = NULL;
 	uint64_t def = 0;
+	char key[96];
+	int r;
 
 	entry_set_free(&s->added);
 	entry_set_free(&s->masked);
-	state_load_overlay(l->state, s->name, &s->added, &s->masked);
+	r = state_load_overlay(l->state, s->name, &s->added, &s->masked);
+	snprintf(key, sizeof(key), "edits:%s", s->name);
+	if (r < 0 && r != -ENOENT)
+		lists_alarm(l, key, "live edits of a list in `state` are damaged and were left out. Mend: make them again with `nameway list add` and `list remove`");
 	s->is_overlay_saved = true;
 	if (state_load_text(l->state, s->name, "text", &s->text, &s->text_prefixes, &def) == 0 && def != s->def) {
 		list_text_unref(s->text);
