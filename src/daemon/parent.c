@@ -567,7 +567,7 @@ static void wait_child(struct child *c)
 	}
 }
 
-/* The server first: it answers what is in flight and saves; then the enforcer, which leaves the kernel as INTERFACE.md says. */
+/* The server first: it answers what is in flight and saves; then the enforcer, which leaves the kernel closed. */
 static void parent_stop(struct parent *p)
 {
 	notify_send(p->notify_fd, "STOPPING=1");

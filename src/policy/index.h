@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One hash index for the names of all lists (DESIGN.md 3).
+/* One hash index for the names of all lists (docs/internals/index.md).
  *
  * Memory: an array of 64-byte buckets of eight 64-bit cells {tag:24, offset:40}, probed linearly until a bucket with an empty cell, and one
  * arena of entries {u32 value; wire suffix}. A value is the number of an interned class: the set of (list, kind) memberships of that name, or,

@@ -48,7 +48,7 @@ static bool is_upstream(const struct config *c, const struct addr *a)
 	return false;
 }
 
-/* Addresses that steering never touches, whoever asks (INTERFACE.md, Steering). */
+/* Addresses that steering never touches, whoever asks (docs/internals/steering.md). */
 static bool is_exempt(const struct enforcer *e, const struct config *c, const struct cfg_steer *rule, const struct addr *a)
 {
 	if (policy_is_never_steered(c, rule, a))

@@ -47,6 +47,6 @@ enum parent_msg_type { PARENT_PREPARE = 100, /* fd: bundle. Sets, routes, closed
 	PARENT_ABANDON, /* forget a prepared configuration */
 	PARENT_WAY,     /* name, on: administrator's way up|down */
 	PARENT_FLOWS,   /* answered when the conntrack entries that COMMIT moved are gone */
-	PARENT_STOP };  /* leave; what INTERFACE.md says stays, stays */
+	PARENT_STOP };  /* leave; the kernel stays as it is, closed */
 struct parent_msg { uint16_t type, on; uint32_t serial; uint16_t hijack_port; /* local port of hijacked DNS, 0 none */ uint16_t pad; char name[64]; };
 struct steer_parent_reply { uint16_t type; int16_t result; uint32_t serial; char text[1024]; };
