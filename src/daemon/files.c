@@ -100,28 +100,31 @@ void files_configure(struct parent *p, const struct config *c)
 		watch_of(p, c->lists[i].name);
 }
 
+/* A descriptor or -errno. -ENOENT: no file, or a directory that a pattern met. */
 static int open_regular(const char *path)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
-		log_warn("list file %s: %s", path, strerror(errno));
-		return -1;
+		int r = -errno;
+		log_warn("list file %s: %s", path, strerror(-r));
+		return r;
 	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		log_warn("list file %s is not a regular file; left out", path);
+		log_warn("list file %s is not a regular file", path);
 		close(fd);
-		return -1;
+		return S_ISDIR(st.st_mode) ? -ENOENT : -EINVAL;
 	}
 	return fd;
 }
 
 static void send_file(struct parent *p, const char *list, unsigned at, unsigned total, enum ipc_list_reason reason, const char *path, int fd)
 {
-	struct ipc_msg m = { .type = IPC_LIST_FILE, .a = at, .b = total, .c = reason };
+	/* Without what cannot be read the rest is not the list. */
+	struct ipc_msg m = { .type = IPC_LIST_FILE, .a = at, .b = total, .c = reason, .result = fd < 0 && fd != -ENOENT ? fd : 0 };
 	snprintf(m.name, sizeof m.name, "%s", list);
 	snprintf(m.text, sizeof m.text, "%s", path);
-	if (send_server(p, &m, fd, -1) < 0)
+	if (send_server(p, &m, fd < 0 ? -1 : fd, -1) < 0)
 		log_error("the server did not take a file of list `%s`", list);
 }
 
@@ -146,7 +149,7 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 			close(fd);
 	}
 	if (!total)
-		send_file(p, l->name, 0, 0, reason, "", -1);
+		send_file(p, l->name, 0, 0, reason, "", -ENOENT);
 	globfree(&found);
 }
 

@@ -201,8 +201,8 @@ static void take_list_file(struct server *s, const struct ipc_msg *m, int fd)
 			close(fd);
 		return;
 	}
-	if (fd >= 0)
-		o->files[o->count++] = (struct list_file){ .fd = fd, .path = strdup(m->text) };
+	if (fd >= 0 || m->result < 0)
+		o->files[o->count++] = (struct list_file){ .fd = fd >= 0 ? fd : m->result, .path = strdup(m->text) };
 	if (m->a + 1 >= m->b) {
 		*place = NULL;
 		server_offer(s, o);

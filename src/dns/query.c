@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/err.h"
+#include "base/list.h"
 #include "base/rcu.h"
 
 enum { CHASES_MAX = 8 };
@@ -123,7 +124,7 @@ void query_barrier_done(struct worker *w, struct query *q)
 
 void query_late(struct deadline *d)
 {
-	struct query *q = (struct query *)((char *)d - offsetof(struct query, deadline));
+	struct query *q = FROM_MEMBER(d, struct query, deadline);
 	struct worker *w = q->w;
 	/* The table was lost after this one had begun to wait, and may stand again already. */
 	bool was_lost = atomic_load(&w->shared->steer->state) == STEER_REBUILDING || atomic_load(&w->shared->steer->rebuilds) != q->rebuilds_seen;
@@ -336,7 +337,7 @@ static void classify_again(struct worker *w, struct query *q)
 
 static void on_upstream(struct upstream_wait *wait, const struct upstream_answer *ans)
 {
-	struct query *q = (struct query *)((char *)wait - offsetof(struct query, wait));
+	struct query *q = FROM_MEMBER(wait, struct query, wait);
 	struct worker *w = q->w;
 	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	if (ans->result != UPSTREAM_OK) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/hash.h"
 #include "net/tcp_path.h"
 
@@ -81,28 +82,8 @@ static void on_listener_event(uv_poll_t *h, int status, int events);
 
 static struct tcp_session *session_of_age(struct deadline *d)
 {
-	return (struct tcp_session *)((char *)d - offsetof(struct tcp_session, age));
+	return FROM_MEMBER(d, struct tcp_session, age);
 }
-
-/* Lists: `prev` points at what points at the session. */
-#define LIST_ADD(head, s, name)                                                                                                  \
-	do {                                                                                                                     \
-		(s)->name##_next = (head);                                                                                       \
-		(s)->name##_prev = &(head);                                                                                      \
-		if (head)                                                                                                        \
-			(head)->name##_prev = &(s)->name##_next;                                                                 \
-		(head) = (s);                                                                                                    \
-	} while (0)
-#define LIST_DEL(s, name)                                                                                                        \
-	do {                                                                                                                     \
-		if (!(s)->name##_prev)                                                                                           \
-			break;                                                                                                   \
-		*(s)->name##_prev = (s)->name##_next;                                                                            \
-		if ((s)->name##_next)                                                                                            \
-			(s)->name##_next->name##_prev = (s)->name##_prev;                                                        \
-		(s)->name##_next = NULL;                                                                                         \
-		(s)->name##_prev = NULL;                                                                                         \
-	} while (0)
 
 static void session_free_when_done(struct tcp_session *s)
 {

@@ -46,7 +46,7 @@ int lists_plan(struct lists *l, const struct config *c, uint16_t *ret_slots /* b
 /* The files of one list as they are now: open descriptors (read whole, closed by the callee) with their paths for messages. No
  * file is an empty list with an alarm. accept: take it although held. Returns 0 (in force, also when nothing changed), NW_EHELD
  * (report says why), other errors: old state stays. */
-struct list_file { int fd; const char *path; };
+struct list_file { int fd /* or -errno: it cannot be read */; const char *path; };
 int lists_offer(struct lists *l, unsigned list, const struct list_file *files, unsigned count, bool accept, struct report *r);
 bool lists_slot_has_text(const struct lists *l, unsigned slot); /* the same by index slot */
 bool lists_has_text(const struct lists *l, unsigned list); /* false: it never had a file that could be taken; kill-switched rules on it stay closed */

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "base/list.h"
 #include "resolve/upstream.h"
 
 enum {
@@ -39,28 +40,6 @@ enum {
 	NO_EDNS_MS = 3600 * 1000
 };
 enum { RECV_BATCH = 16, RECV_MAX = 4096, RECV_STRIDE = RECV_MAX + 128, RANDOM_BYTES = 4096 };
-
-#define FROM_MEMBER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
-/* Lists: `prev` points at what points at the member. */
-#define LIST_ADD(head, s, name)                                                                                                  \
-	do {                                                                                                                     \
-		(s)->name##_next = (head);                                                                                       \
-		(s)->name##_prev = &(head);                                                                                      \
-		if (head)                                                                                                        \
-			(head)->name##_prev = &(s)->name##_next;                                                                 \
-		(head) = (s);                                                                                                    \
-	} while (0)
-#define LIST_DEL(s, name)                                                                                                        \
-	do {                                                                                                                     \
-		if (!(s)->name##_prev)                                                                                           \
-			break;                                                                                                   \
-		*(s)->name##_prev = (s)->name##_next;                                                                            \
-		if ((s)->name##_next)                                                                                            \
-			(s)->name##_next->name##_prev = (s)->name##_prev;                                                        \
-		(s)->name##_next = NULL;                                                                                         \
-		(s)->name##_prev = NULL;                                                                                         \
-	} while (0)
 
 struct channel {
 	struct server *server;
