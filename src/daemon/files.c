@@ -140,11 +140,13 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 		w->signature = signature_of(&found);
 		w->is_dirty = false;
 	}
-	unsigned total = (unsigned)found.gl_pathc, sent = 0;
+	unsigned total = (unsigned)found.gl_pathc;
 	for (unsigned i = 0; i < total; i++) {
 		int fd = open_regular(found.gl_pathv[i]);
 		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);
-		sent += fd >= 0;
+		/* One that is there but cannot be read makes the server keep what it has; it is tried again at the next look. */
+		if (fd < 0 && fd != -ENOENT && w)
+			w->signature = 0;
 		if (fd >= 0)
 			close(fd);
 	}

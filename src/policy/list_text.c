@@ -156,6 +156,8 @@ static int read_file(struct list_text *t, size_t *cap, const struct list_file *f
 	if (!file->path)
 		return -ENOMEM;
 	t->file_count++;
+	if (f->fd < 0)
+		return f->fd;
 	if (fstat(f->fd, &st) < 0)
 		return -errno;
 	if (st.st_size > 0 && (uint64_t)st.st_size > LIST_FILE_MAX)
