@@ -33,12 +33,26 @@ static void watch_directory_of(struct parent *p, const char *path)
 		log_debug("%s is not watched (%s); it is looked at every %d s", copy, strerror(errno), POLL_MS / 1000);
 }
 
-/* The files of one list now. Each pattern's matches in alphabetical order; a pattern without one gives none. */
+/* glob has one error function for all: the directory of the last pattern that could not be read, and why. */
+static struct { char path[PATH_MAX]; int error; } unreadable;
+
+static int on_glob_error(const char *path, int error)
+{
+	if (error == ENOENT || error == ENOTDIR)
+		return 0;
+	snprintf(unreadable.path, sizeof unreadable.path, "%s", path);
+	unreadable.error = error;
+	return 0;
+}
+
+/* The files of one list now. Each pattern's matches in alphabetical order; a pattern without one gives none. What could not be looked into is left
+ * in `unreadable` (error 0: nothing). */
 static void find_files(const struct cfg_list *l, glob_t *ret)
 {
 	memset(ret, 0, sizeof *ret);
+	unreadable.error = 0;
 	for (unsigned i = 0; i < l->file_count; i++)
-		glob(l->files[i], i ? GLOB_APPEND : 0, NULL, ret);
+		glob(l->files[i], i ? GLOB_APPEND : 0, on_glob_error, ret);
 }
 
 /* Watches where the files are, where their patterns look and where symlinks lead. */
@@ -140,8 +154,9 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 		w->signature = signature_of(&found);
 		w->is_dirty = false;
 	}
-	unsigned total = (unsigned)found.gl_pathc;
-	for (unsigned i = 0; i < total; i++) {
+	bool has_unreadable = unreadable.error != 0;
+	unsigned files = (unsigned)found.gl_pathc, total = files + has_unreadable;
+	for (unsigned i = 0; i < files; i++) {
 		int fd = open_regular(found.gl_pathv[i]);
 		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);
 		/* One that is there but cannot be read makes the server keep what it has; it is tried again at the next look. */
@@ -149,6 +164,12 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 			w->signature = 0;
 		if (fd >= 0)
 			close(fd);
+	}
+	if (has_unreadable) {
+		log_warn("%s: %s", unreadable.path, strerror(unreadable.error));
+		send_file(p, l->name, files, total, reason, unreadable.path, -unreadable.error);
+		if (w)
+			w->signature = 0;
 	}
 	if (!total)
 		send_file(p, l->name, 0, 0, reason, "", -ENOENT);

@@ -159,6 +159,24 @@ def test_a_file_that_vanishes_keeps_the_old():
         assert is_blocked(w, "n.test"), "the accepted text is kept in state"
 
 
+def test_one_unreadable_file_holds_the_whole_list():
+    with World() as w:
+        folder = os.path.join(w.lists_dir, "many")
+        os.mkdir(folder)
+        for i in (1, 2):
+            w.write_list(f"many/{i}.txt", [f"n{i}.test"])
+        w.start(filter=BLOCK["filter"], more_lists='  b: { files: ["lists/many/*.txt"] }\n')
+        path = os.path.join(folder, "2.txt")
+        os.unlink(path)
+        os.mkfifo(path)
+        assert w.wait(lambda: "2.txt" in str(w.gateway.verb("status")["alarms"]), 8) is not None, "nobody was told"
+        assert is_blocked(w, "n1.test") and is_blocked(w, "n2.test"), "what was in force stays whole"
+        os.unlink(path)
+        w.write_list("many/2.txt", ["n2.test", "n3.test"])
+        assert w.wait(lambda: is_blocked(w, "n3.test"), 8) is not None
+        assert "2.txt" not in str(w.gateway.verb("status")["alarms"])
+
+
 def _without_good_text(w):
     w.start()
     assert "vpn" in str(w.gateway.verb("status")["alarms"]), w.gateway.verb("status")["alarms"]
