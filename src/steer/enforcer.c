@@ -113,6 +113,14 @@ static unsigned collect_never(const struct enforcer *e, const struct config *c, 
 
 struct element_list { struct enforcer *e; const struct config *c; struct nft_element *v; size_t count; };
 
+static int by_set(const void *a, const void *b)
+{
+	const struct nft_element *x = a, *y = b;
+	if (x->rule_id != y->rule_id)
+		return x->rule_id < y->rule_id ? -1 : 1;
+	return (int)x->addr.family - (int)y->addr.family;
+}
+
 static bool list_live(void *ctx, struct element *el)
 {
 	struct element_list *l = ctx;
@@ -147,6 +155,7 @@ static int apply_table(struct enforcer *e, const struct config *c, bool keeps_ru
 		if (!all.v || !sets)
 			goto out;
 		elements_walk(&e->elements, list_live, &all);
+		qsort(all.v, all.count, sizeof *all.v, by_set); /* a set's elements go together in few messages */
 		for (unsigned i = 0; i < e->range_count; i++) {
 			const struct kept_ranges *k = &e->ranges[i];
 			if (k->count && enforcer_rule(e, k->rule_id, NULL))
