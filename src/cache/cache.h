@@ -45,6 +45,19 @@ int cache_new(struct cache **ret, uint64_t bytes_max);
 void cache_free(struct cache *c); /* no reader may be left; takes NULL */
 /* Worker, in a read section. NULL: not there or expired. now_s as above. */
 const struct cache_answer *cache_find(struct cache *c, const struct cache_key *key, uint32_t now_s);
+/* What cache_find would give if answers lived stale_s longer: only one that has expired (RFC 8767). Counts nothing. */
+const struct cache_answer *cache_find_stale(struct cache *c, const struct cache_key *key, uint32_t now_s, uint32_t stale_s);
+/* Whether an answer just found should be asked for again, because it is asked often and its life is nearly over. True at most once an answer. */
+bool cache_wants_prefetch(const struct cache_answer *a, uint32_t now_s);
+/* Main thread; in force for what is put from then on. Bounds of TTLs are written into the kept message itself; expired answers are kept for stale_s. */
+struct cache_limits { uint32_t ttl_min_s, ttl_max_s, negative_ttl_max_s, stale_s; };
+void cache_set_limits(struct cache *c, const struct cache_limits *l);
+/* Over a restart: every live or stale answer to fd, and back. Group numbers of the keys are translated by the caller's signatures (0: do not keep). Times
+ * are kept by the wall clock, so that time spent stopped counts; an answer from the future is not taken. Load checks everything (a file is not trusted):
+ * 0, NW_EMALFORMED (what was whole before it is kept), -EIO. Threads as cache_walk; before workers run. */
+struct cache_store { void *ctx; uint64_t (*signature)(void *ctx, uint16_t group); bool (*group)(void *ctx, uint64_t signature, uint16_t *ret); };
+int cache_save(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
+int cache_load(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
 /* The same without counting a hit or a miss. */
 const struct cache_answer *cache_find_quiet(struct cache *c, const struct cache_key *key, uint32_t now_s);
 /* Worker, in a read section. Keeps an answer for ttl_min_s (bounded as above). Copies everything. Older equal keys are replaced. Never blocks or
@@ -68,6 +81,7 @@ unsigned cache_flush(struct cache *c, const struct name *under);
 struct cache_stat {
 	uint64_t entries, bytes, bytes_max; /* bytes: chunks in use and the tables */
 	uint64_t hits, misses, puts, evictions;
+	uint64_t stale, prefetches;          /* stale answers given out, refreshes wanted */
 	uint64_t too_big, no_room;          /* puts that were not kept */
 };
 void cache_stat(const struct cache *c, struct cache_stat *ret); /* any thread; numbers of different moments */

@@ -14,6 +14,7 @@
 #define IFNAME_MAX 16
 struct place { const char *file; int line, column; };
 
+enum { CONFIG_RECORDS_MAX = 65536, CONFIG_DOMAINS_MAX = 65536, CONFIG_HOSTS_MAX = 64, CONFIG_ANSWERS_MAX = 16 };
 enum { CONFIG_LISTS_MAX = 256, CONFIG_GROUPS_MAX = 256, CONFIG_WAYS_MAX = 64, CONFIG_RULES_MAX = 512, CONFIG_UPSTREAMS_MAX = 256, CONFIG_SERVERS_MAX = 16, CONFIG_FILE_MAX = 16 << 20 };
 
 /* A set of small indexes (lists, groups), zero-terminated use is not needed: count says. */
@@ -28,13 +29,19 @@ struct cfg_server {
 	uint32_t mark_mask;              /* contiguous or not, never 0 */
 	uint32_t element_min_s;
 	bool table_protect;              /* auto = true */
-	int log_level; const char *log_to; bool log_queries;
+	int log_level; const char *log_to;
+	bool log_queries; uint32_t log_keep_s; uint64_t log_bytes; /* the query log: kept for so long, and in so much space */
 };
-struct cfg_upstream { struct place place; const char *name; struct endpoint *servers; unsigned server_count; int way; /* index of the way that names it as its `upstream`, or -1 */ };
+enum upstream_strategy { STRATEGY_ORDERED, STRATEGY_FASTEST, STRATEGY_ALL };
+/* servers: given, or what the resolv.conf said when the bundle was read (then there may be none: its questions are SERVFAIL until there are). */
+struct cfg_upstream { struct place place; const char *name; struct endpoint *servers; unsigned server_count; const char *resolv_conf; /* absolute path or NULL */
+	enum upstream_strategy strategy; struct name *domains; unsigned domain_count; /* names at and under which this group is asked */
+	uint32_t inflight_max; bool random_case; int way; /* index of the way that names it as its `upstream`, or -1 */ };
 struct cfg_group { struct place place; const char *name; char (*interfaces)[IFNAME_MAX]; unsigned interface_count; char (*except_interfaces)[IFNAME_MAX]; unsigned except_interface_count;
 	struct prefix *networks, *except_networks; unsigned network_count, except_network_count; uint8_t (*macs)[6], (*except_macs)[6]; unsigned mac_count, except_mac_count; };
-enum list_format_id { FORMAT_AUTO, FORMAT_DOMAINS };
-struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count; enum list_format_id format; unsigned shrink_limit_pct; };
+enum list_format_id { FORMAT_AUTO, FORMAT_DOMAINS, FORMAT_HOSTS, FORMAT_ADBLOCK, FORMAT_DNSMASQ };
+enum list_match { MATCH_BY_FORMAT, MATCH_EXACT, MATCH_SUFFIX };
+struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count; enum list_format_id format; enum list_match match; unsigned shrink_limit_pct; };
 struct cfg_way {
 	struct place place; const char *name; char interface[IFNAME_MAX]; /* "" = none */
 	uint32_t mark;                   /* given or assigned; never 0, inside mark_mask, unique */
@@ -51,8 +58,9 @@ struct cfg_way {
 	const char *down_text;           /* what EDE says of a kill-switched way that is down */
 	uint32_t table_id;               /* routing table number, 20000 to 29999, from the name (marks.c); 0 for ways without interface */
 };
-enum block_kind { BLOCK_NONE, BLOCK_NXDOMAIN, BLOCK_NODATA, BLOCK_ZERO, BLOCK_REFUSE, BLOCK_DROP };
-struct cfg_filter { struct place place; const char *name; bool enabled; struct ids clients, except_clients, names, except_names; enum block_kind block; bool allow; };
+enum block_kind { BLOCK_NONE, BLOCK_NXDOMAIN, BLOCK_NODATA, BLOCK_ZERO, BLOCK_REFUSE, BLOCK_DROP, BLOCK_ANSWER /* addresses of our own */, BLOCK_CNAME /* another name's */ };
+struct cfg_filter { struct place place; const char *name; bool enabled; struct ids clients, except_clients, names, except_names; enum block_kind block; bool allow;
+	struct addr *answers; unsigned answer_count; struct name cname; uint32_t ttl_s; /* of what a block answers */ };
 struct cfg_steer {
 	struct place place; const char *name;   /* given, or "rule N" */
 	bool enabled, has_gid; uint32_t gid;
@@ -61,14 +69,21 @@ struct cfg_steer {
 };
 struct cfg_hijack { bool is_on; char (*interfaces)[IFNAME_MAX]; unsigned interface_count; struct prefix *except; unsigned except_count; bool dot_reject; };
 
+struct cfg_cache { uint64_t bytes; uint32_t serve_stale_s /* 0: never */, ttl_min_s, ttl_max_s, negative_ttl_max_s; bool prefetch; };
+/* A record as it goes out: rdata in wire form, names in it uncompressed. */
+enum owner_scope { OWNER_EXACT, OWNER_WILDCARD /* "*.x": names under x that have none of their own (RFC 4592) */, OWNER_SUBTREE /* ".x": x and everything under it */ };
+struct cfg_record { struct place place; struct name owner; enum owner_scope scope; uint16_t type, rdlen; uint32_t ttl_s; const uint8_t *rdata; };
+struct cfg_local { const char **hosts; /* absolute paths */ unsigned host_count; struct name domain; bool has_domain; struct cfg_record *records; unsigned record_count;
+	bool is_rebind_protected; struct name *rebind_allow; unsigned rebind_allow_count; };
+
 struct config {
 	struct arena *arena;
 	uint32_t serial;                 /* which configuration this is; set by the process that parsed it */
 	uint32_t main_mark;              /* of traffic that no rule moves: the mark of the way `direct`, else a value no way has */
 	struct cfg_server server;
 	struct cfg_upstream *upstreams; unsigned upstream_count; int default_upstream; /* index or -1 */
-	uint64_t cache_bytes;
-	struct name local_domain; bool has_local_domain;
+	struct cfg_cache cache;
+	struct cfg_local local;
 	struct cfg_group *groups; unsigned group_count;
 	struct cfg_list *lists; unsigned list_count;
 	struct cfg_way *ways; unsigned way_count;

@@ -136,15 +136,15 @@ static int local_and_cache_load(struct load *l, const struct node *root)
 {
 	const struct node *domain = node_child(node_child(root, "local"), "domain");
 	const struct node *size = node_child(node_child(root, "cache"), "size");
-	l->c->cache_bytes = 64 << 20;
+	l->c->cache.bytes = 64 << 20;
 	if (size)
-		value_size(l, size, 1 << 20, 1ULL << 40, &l->c->cache_bytes);
+		value_size(l, size, 1 << 20, 1ULL << 40, &l->c->cache.bytes);
 	if (!domain)
 		return 0;
-	if (name_from_user_text(&l->c->local_domain, domain->text, strlen(domain->text)) < 0 || !l->c->local_domain.labels)
+	if (name_from_user_text(&l->c->local.domain, domain->text, strlen(domain->text)) < 0 || !l->c->local.domain.labels)
 		value_refuse(l, domain, "is not a domain name; write it like lan or home.example");
 	else
-		l->c->has_local_domain = true;
+		l->c->local.has_domain = true;
 	return 0;
 }
 

@@ -243,7 +243,7 @@ void explain_name(struct explain *x, uint16_t qtype)
 	struct seen seen = {0};
 	struct steer_result s;
 	judge(x);
-	if (c->has_local_domain && name_is_under(&x->chain[0], &c->local_domain)) {
+	if (c->local.has_domain && name_is_under(&x->chain[0], &c->local.domain)) {
 		outcome(x, json_string("answered here: it is in the local domain"));
 		return;
 	}

@@ -175,7 +175,7 @@ int start_server(struct parent *p)
 	}
 	if (pid == 0) {
 		become_child("nw-server", parent);
-		struct server_args args = { .parent_fd = pair[1], .channel_count = p->channel_count, .shared_fd = page, .state_fd = state, .cache_bytes = p->config->cache_bytes };
+		struct server_args args = { .parent_fd = pair[1], .channel_count = p->channel_count, .shared_fd = page, .state_fd = state, .cache_bytes = p->config->cache.bytes };
 		int keep[ENFORCER_CHANNELS_MAX + 4];
 		unsigned n = 0;
 		for (unsigned i = 0; i < p->channel_count; i++)

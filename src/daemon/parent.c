@@ -48,7 +48,7 @@ static void tell_alarms(struct parent *p)
 static void warn_of_restart_keys(const struct config *old, const struct config *new)
 {
 	if (old->server.workers != new->server.workers || strcmp(old->server.state, new->server.state) || strcmp(old->server.control, new->server.control) ||
-		strcmp(old->server.user, new->server.user) || old->cache_bytes != new->cache_bytes)
+		strcmp(old->server.user, new->server.user) || old->cache.bytes != new->cache.bytes)
 		log_warn("server.workers, state, control, user and cache.size take effect at the next start");
 }
 

@@ -53,6 +53,8 @@ void answer_block(struct worker *w, const struct ask *a, enum block_kind kind, c
 	case BLOCK_REFUSE: answer_rcode(w, a, RCODE_REFUSED, EDE_BLOCKED, text); break;
 	case BLOCK_NODATA: answer_nodata(w, a, EDE_BLOCKED, text); break;
 	case BLOCK_ZERO: answer_zero(w, a, text); break;
+	case BLOCK_ANSWER:
+	case BLOCK_CNAME:
 	case BLOCK_NXDOMAIN:
 	case BLOCK_NONE:
 		answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NXDOMAIN, .ede = EDE_BLOCKED, .ede_text = text, .with_soa = true, .soa_ttl_s = BLOCK_TTL_S });

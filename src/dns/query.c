@@ -380,10 +380,10 @@ static void on_upstream(struct upstream_wait *wait, const struct upstream_answer
 static bool answer_local(struct worker *w, const struct ask *a)
 {
 	const struct config *c = w->snap->config;
-	if (!c->has_local_domain || !name_is_under(&a->q.qname, &c->local_domain))
+	if (!c->local.has_domain || !name_is_under(&a->q.qname, &c->local.domain))
 		return false;
 	count(w, C_LOCAL);
-	bool is_apex = a->q.qname.len == c->local_domain.len;
+	bool is_apex = a->q.qname.len == c->local.domain.len;
 	answer_own(w, a, &(struct wire_own){ .rcode = is_apex ? RCODE_NOERROR : RCODE_NXDOMAIN, .aa = true, .ede = EDE_SYNTHESIZED, .ede_text = "local domain", .with_soa = true, .soa_ttl_s = 60 });
 	return true;
 }

@@ -9,8 +9,9 @@
 
 enum { LIST_LINE_MAX = 4096, LIST_PROBE_MAX = 64 << 10 };
 
-enum line_result { LINE_EMPTY /* blank or comment */, LINE_NAME, LINE_PREFIX, LINE_BAD };
-struct line_entry { enum line_result what; struct name name; unsigned kind; struct prefix_entry prefix; const char *why; /* of LINE_BAD, static text */ };
+enum line_result { LINE_EMPTY /* blank, comment, or left out on purpose */, LINE_NAME, LINE_PREFIX, LINE_RULE /* for the bounded stage, exprs.h */, LINE_BAD };
+/* is_marked: the line itself says how the name matches ("=x", "*.x", "||x^"), so that `match:` does not change it. rule: a part of the line. */
+struct line_entry { enum line_result what; struct name name; unsigned kind; bool is_marked; struct prefix_entry prefix; const char *rule; size_t rule_len; const char *why; /* of LINE_BAD, static text */ };
 struct list_format { const char *name; int id;
 	int (*probe)(const char *text, size_t len); /* 0..100: how sure; reads at most LIST_PROBE_MAX bytes */
 	void (*parse)(struct line_entry *ret, const char *line, size_t len); }; /* the line without its newline; only the fields that `what` names are set */

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "policy/index.h"
 #include "policy/prefixes.h"
+#include <stdatomic.h>
 
 /* Who asks. mac_known is false for clients whose MAC the kernel did not tell: then every condition on MACs takes its strictest reading:
  * block rules match, allow rules do not, and a steer rule with a MAC condition makes the answer unsafe (is_unsafe). */
@@ -24,6 +25,10 @@ const struct index *policy_index(const struct policy *p);
 
 void policy_classify(const struct policy *p, const struct client *c, struct group_bits *ret);
 bool policy_allows(const struct policy *p, const struct client *c, const struct group_bits *g, const struct prefix *attached, unsigned attached_count); /* server.allow */
+
+/* `filter off`: until when (seconds of the worker's clock) rules are passed over. Written by the control thread, read by workers. By index of the
+ * configuration in force; whoever changes that writes it anew. */
+struct filter_pause { _Atomic uint32_t all_until_s; _Atomic uint32_t rule_until_s[CONFIG_RULES_MAX]; };
 
 enum verdict_kind { VERDICT_PASS, VERDICT_ALLOW, VERDICT_BLOCK };
 struct verdict { enum verdict_kind kind; enum block_kind block; int rule; /* filter index or -1 */ int list; /* config list index that decided or -1 */ };

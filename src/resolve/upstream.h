@@ -15,10 +15,13 @@ struct resolver;
 /* Sockets of groups that belong to a way are opened, marked and bound to its interface by the parent. take: -EAGAIN when none is at hand (asked for meanwhile). */
 struct resolver_env { void *ctx; int (*take_socket)(void *ctx, unsigned group, unsigned server, bool is_tcp); /* a descriptor, not connected; ours from then on */ };
 
-enum upstream_result { UPSTREAM_OK /* msg is a response that matches, any rcode */, UPSTREAM_TIMEOUT, UPSTREAM_UNREACHABLE, UPSTREAM_BUSY /* bound reached */, UPSTREAM_BAD /* only malformed answers */, UPSTREAM_GONE /* configuration changed */ };
+enum upstream_result { UPSTREAM_OK /* msg is a response that matches, any rcode */, UPSTREAM_TIMEOUT, UPSTREAM_UNREACHABLE, UPSTREAM_BUSY /* bound reached */, UPSTREAM_BAD /* only malformed answers */, UPSTREAM_GONE /* configuration changed */,
+	UPSTREAM_FAILED /* it failed moments ago, and is not asked again yet (RFC 9520) */, UPSTREAM_NONE /* the group has no server */ };
 struct upstream_answer { enum upstream_result result; const uint8_t *msg; size_t len; /* valid during the completion */ const struct wire_answer *walked; /* of msg, when OK */ };
 /* Embedded in the asker's query; owned by the resolver between ask and completion. */
-struct upstream_wait { struct upstream_wait *next, **prev; void (*done)(struct upstream_wait *w, const struct upstream_answer *a); };
+/* slow (may be NULL): called once, before done, when it will take long: the first attempt had no answer in time, or no server of the group is known to
+ * work. Never inside upstream_ask. Whoever has a stale answer gives it then. */
+struct upstream_wait { struct upstream_wait *next, **prev; void (*done)(struct upstream_wait *w, const struct upstream_answer *a); void (*slow)(struct upstream_wait *w); bool is_slow; };
 
 int resolver_new(struct resolver **ret, struct loop *l, const struct resolver_env *env);
 void resolver_free(struct resolver *r); /* takes NULL; what is in flight completes with UPSTREAM_GONE; ask nothing from there */

@@ -18,7 +18,7 @@ enum rcode { RCODE_NOERROR = 0, RCODE_FORMERR = 1, RCODE_SERVFAIL = 2, RCODE_NXD
 enum { FLAG_QR = 0x8000, FLAG_AA = 0x0400, FLAG_TC = 0x0200, FLAG_RD = 0x0100, FLAG_RA = 0x0080,
 	FLAG_AD = 0x0020, FLAG_CD = 0x0010 };
 /* RFC 8914 INFO-CODEs that we send. */
-enum ede { EDE_NONE = -1, EDE_OTHER = 0, EDE_STALE = 3, EDE_BLOCKED = 15, EDE_FILTERED = 17,
+enum ede { EDE_NONE = -1, EDE_OTHER = 0, EDE_STALE = 3, EDE_FORGED = 4, EDE_CACHED_ERROR = 13, EDE_STALE_NXDOMAIN = 19, EDE_BLOCKED = 15, EDE_FILTERED = 17,
 	EDE_PROHIBITED = 18, EDE_NOT_READY = 14, EDE_NOT_SUPPORTED = 21, EDE_NO_REACHABLE = 22,
 	EDE_NETWORK_ERROR = 23, EDE_SYNTHESIZED = 29 };
 
@@ -83,11 +83,14 @@ size_t wire_query_build(uint8_t *out, uint16_t id, const struct name *qname, uin
  * question is copied from the query packet as it came (`question`, question_len bytes). ede < 0: none; ede_text may be NULL
  * (at most 120 bytes are used). EDE only when the query had EDNS. */
 enum { WIRE_OWN_MAX = 12 + 260 + 512 + 160 };
+/* A record as it goes out. Integers host order, names in rdata uncompressed. */
+struct wire_record { const uint8_t *owner; /* wire name; NULL: the question's */ uint16_t type, rdlen; uint32_t ttl_s; const uint8_t *rdata; };
 struct wire_own {
 	uint8_t rcode;                     /* RCODE_BADVERS is split over OPT */
 	bool aa;
 	int ede; const char *ede_text;
 	const struct addr *addrs; unsigned addr_count; uint32_t ttl_s; /* A/AAAA records at qname, of the family the qtype asks */
+	const struct wire_record *records; unsigned record_count; /* the answer section; `addrs` come behind */
 	uint16_t limit;                    /* bytes the client takes (UDP), else the records are left out and TC is set; 0: no limit */
 	bool with_soa; uint32_t soa_ttl_s; /* a synthetic SOA at qname's parent-most useful owner (qname itself): negative answers that clients may cache */
 };

@@ -249,7 +249,7 @@ static void brackets_in_the_directory_are_no_glob(void **state)
 	put("a[1]/x.inc", "cache: { size: 3MiB }\n");
 	struct parsed p = read_and_parse("a[1]/main.yaml");
 	assert_int_equal(p.outcome, 0);
-	assert_int_equal(p.c->cache_bytes, 3 << 20);
+	assert_int_equal(p.c->cache.bytes, 3 << 20);
 	parsed_free(&p);
 }
 

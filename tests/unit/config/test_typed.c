@@ -21,9 +21,9 @@ static void defaults(void **state)
 	assert_int_equal(s->log_level, LOG_L_INFO);
 	assert_string_equal(s->log_to, "stderr");
 	assert_false(s->log_queries);
-	assert_int_equal(p.c->cache_bytes, 64 << 20);
+	assert_int_equal(p.c->cache.bytes, 64 << 20);
 	assert_int_equal(p.c->default_upstream, -1);
-	assert_false(p.c->has_local_domain);
+	assert_false(p.c->local.has_domain);
 	assert_false(p.c->hijack.is_on);
 	parsed_free(&p);
 }
@@ -70,10 +70,10 @@ static void server_values(void **state)
 	assert_int_equal(s->element_min_s, 90);
 	assert_false(s->table_protect);
 	assert_int_equal(s->log_level, LOG_L_DEBUG);
-	assert_int_equal(p.c->cache_bytes, 1 << 30);
+	assert_int_equal(p.c->cache.bytes, 1 << 30);
 	char text[NAME_TEXT_MAX];
-	assert_true(p.c->has_local_domain);
-	assert_string_equal(name_to_text(text, p.c->local_domain.wire), "xn--bcher-kva.example");
+	assert_true(p.c->local.has_domain);
+	assert_string_equal(name_to_text(text, p.c->local.domain.wire), "xn--bcher-kva.example");
 	parsed_free(&p);
 }
 

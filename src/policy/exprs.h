@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The bounded stage of one list: rules that are more than a name. adblock's wildcards, regular expressions, conditions ($dnstype, $client, $denyallow),
+ * $important, @@ in every form that the index does not hold, and $badfilter.
+ *
+ * Rules anchored to a domain are found by the suffixes of the name; patterns by the fixed parts they need, all looked for in one pass over the name
+ * (only patterns whose parts occur are tried, by PCRE2 with a match limit). What a look-up may cost is bounded: EXPRS_TRIES_MAX patterns are tried, each
+ * within its limit; past that the name is judged without the rest, which is counted. Built by the compiler thread, then read-only, any thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/addr.h"
+#include "wire/name.h"
+
+enum { EXPR_TEXT_MAX = 1024 /* bytes of one rule */, EXPRS_MAX = 1 << 20 /* rules of a list */, EXPRS_TRIES_MAX = 256 };
+
+struct exprs;
+/* Takes rules one after another, as LINE_RULE gave them (an adblock rule, without comment), then makes the table of them. */
+struct exprs_build;
+struct exprs_build *exprs_build_new(uint64_t seed); /* of the hashes of exprs_judge; NULL: out of memory */
+int exprs_build_add(struct exprs_build *b, const char *rule, size_t len); /* 0, -ENOMEM, NW_EFULL; NW_EMALFORMED: passed over */
+int exprs_build_done(struct exprs_build *b, struct exprs **ret /* NULL when no rule is left */); /* frees b, also on failure */
+void exprs_build_free(struct exprs_build *b);
+void exprs_free(struct exprs *e);
+/* Whether a rule can be taken at all; *ret_why is static text when not (NW_EMALFORMED). Used by the format's parser. */
+int exprs_check_rule(const char *rule, size_t len, const char **ret_why);
+
+/* Names of clients in $client rules that are no addresses, for the caller to map to groups of the configuration. */
+unsigned exprs_client_count(const struct exprs *e);
+const char *exprs_client(const struct exprs *e, unsigned i);
+
+/* What the list says of a name. The order among them, in one list and among the lists of one rule: SPARE beats IMPORTANT beats ALLOW beats BLOCK. */
+enum { EXPR_BLOCK = 1, EXPR_ALLOW = 2, EXPR_IMPORTANT = 4 /* a block that @@ does not lift */, EXPR_SPARE = 8 /* @@ with $important */,
+	EXPR_BAD_BLOCK = 16, EXPR_BAD_ALLOW = 32 /* $badfilter: the plain ||x^ (or @@||x^) at label ret->bad_label does not count */ };
+struct expr_client { const struct addr *addr; const uint64_t *groups /* bits */; const uint16_t *group_of /* by exprs_client number; 0xffff: none */; };
+struct expr_result { unsigned always /* by rules without conditions on the question */, here /* by all rules, for this type and client */; uint8_t bad_block_label, bad_allow_label; bool is_cut; };
+/* hashes: of n, with the seed of the build. client NULL: conditions on clients do not hold. */
+void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client, struct expr_result *ret);
+/* For explain: the text of the rule that decides (the first of the strongest), or NULL. */
+const char *exprs_decides(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client);
+
+struct exprs_stat { unsigned rules, patterns, anchored; uint64_t memory_bytes; uint64_t cut /* look-ups that met the bound */; };
+void exprs_stat(const struct exprs *e, struct exprs_stat *ret);
