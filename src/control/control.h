@@ -40,6 +40,8 @@ struct control_env {
 	/* Has the parent bring a list's files and offers them (accept: although held); waits for the outcome, said in r. */
 	int (*list_reload)(void *ctx, const char *list, bool accept, struct report *r);
 	const struct links *(*links)(void *ctx); /* inside an rcu read section */
+	const struct local *(*local)(void *ctx); /* likewise */
+	const struct filter_pause *pause;
 };
 
 /* *ret: the result (new reference) or, on error, a string for people. may_change: the peer is root or the server's own user. 0

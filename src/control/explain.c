@@ -51,12 +51,20 @@ void explain_want_address(struct explain *x, json_t *into, unsigned list, const 
 	        (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .addr = *a, .is_address = true};
 }
 
+void explain_want_rule(struct explain *x, json_t *into, unsigned list, const char *rule)
+{
+	char *copy = into && x->place_count < CONTROL_PLACES_MAX ? strdup(rule) : NULL;
+	if (copy)
+		x->places[x->place_count++] = (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .rule = copy};
+}
+
 static void find_place(struct explain *x, struct explain_place *p)
 {
 	struct buf file;
 	unsigned line;
 	buf_init(&file, 8192);
 	int r = p->is_address ? lists_find_prefix_line(x->env->lists, p->list, &p->addr, &file, &line)
+	        : p->rule     ? lists_find_rule_line(x->env->lists, p->list, p->rule, &file, &line)
 	                      : lists_find_line(x->env->lists, p->list, &p->entry, p->kinds, &file, &line);
 	if (r == 0 && file.len) {
 		json_object_set_new(p->into, "file", control_text(file.bytes));
@@ -99,6 +107,7 @@ static int explain_of_name(struct explain *x, const json_t *request, const char 
 	if (type && read_type(type, &qtype) < 0)
 		return control_fail(ret, NW_EMALFORMED, "`%.32s` is no record type: give A, AAAA, HTTPS, … or a number", type);
 	x->chain_len = 1;
+	x->qtype = qtype;
 	json_object_set_new(x->out, "name", control_text(name_to_text(text, x->chain[0].wire)));
 	json_object_set_new(x->out, "type", type ? json_string(type) : json_string("A"));
 	explain_name(x, qtype);
@@ -146,8 +155,10 @@ int verb_explain(const struct control_env *env, const json_t *request, json_t **
 	int r = explain_with(x, request, ret);
 	if (r == 0)
 		*ret = json_incref(x->out);
-	for (unsigned i = 0; i < x->place_count; i++)
+	for (unsigned i = 0; i < x->place_count; i++) {
 		json_decref(x->places[i].into);
+		free(x->places[i].rule);
+	}
 	json_decref(x->out);
 	free(x);
 	return r;

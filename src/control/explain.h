@@ -11,6 +11,7 @@ struct explain_place {
 	json_t *into; /* owned */
 	uint16_t list;
 	bool is_address;
+	char *rule; /* owned: text of a rule of the bounded stage, else NULL */
 	unsigned kinds;
 	struct name entry;
 	struct addr addr;
@@ -23,6 +24,7 @@ struct explain {
 	const struct policy *policy;
 	struct client client;
 	struct group_bits groups;
+	uint16_t qtype;
 	struct name chain[ANSWER_CHAIN_MAX];
 	struct judged_name judged[ANSWER_CHAIN_MAX];
 	unsigned chain_len;
@@ -41,15 +43,18 @@ void explain_name_kernel(struct explain *x); /* after the snapshot was given bac
 void explain_address(struct explain *x, const struct addr *a, const json_t *kernel);
 /* Asks for the line of an entry; the answer is put into `into` later. */
 void explain_want_name(struct explain *x, json_t *into, unsigned list, const struct name *entry, unsigned kinds);
+void explain_want_rule(struct explain *x, json_t *into, unsigned list, const char *rule);
 void explain_want_address(struct explain *x, json_t *into, unsigned list, const struct addr *a);
 
 /* explain_rules.c */
 enum explain_is { IS_NOT, IS_UNKNOWN, IS_SO };
 enum explain_is explain_is_for(const struct explain *x, const struct ids *clients, const struct ids *except_clients,
         int *ret_except /* the group that excepts, or -1 */);
-/* The lists among `lists` that hold a name of the chain, and which name: the first. -1: none. */
-int explain_list_of(const struct explain *x, const struct ids *lists, unsigned name);
+/* The first of `lists` that makes a rule of that kind take name `name` of the chain; -1: none. */
+enum explain_kind { FOR_FILTER, FOR_STEER };
+int explain_list_of(const struct explain *x, enum explain_kind kind, const struct ids *lists, unsigned name);
 /* {"list", "name", "entry", file, line} of the entry that makes `list` hold name `name` of the chain. */
 json_t *explain_entry(struct explain *x, unsigned list, unsigned name);
+bool explain_is_paused(const struct explain *x, unsigned filter_rule);
 void explain_filter_losers(struct explain *x, const struct verdict *v, json_t *lost);
 void explain_steer_losers(struct explain *x, const struct steer_result *s, json_t *lost);

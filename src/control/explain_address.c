@@ -164,7 +164,7 @@ static json_t *exit_text(const struct explain *x, int way)
 
 static void tell_filter(struct explain *x, const struct addr *a)
 {
-	struct verdict v = policy_filter(x->policy, &x->groups, NULL, 0, a, 1);
+	struct verdict v = policy_filter(x->policy, &x->groups, x->env->pause, (uint32_t)(clock_ms() / 1000), NULL, 0, a, 1);
 	if (v.kind != VERDICT_BLOCK)
 		return;
 	json_t *rule = rule_json_filter(x->snap->config, (unsigned)v.rule);

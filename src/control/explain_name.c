@@ -3,6 +3,7 @@
  * the cache, then filter and steer of the answer when it is known. The control thread; cached answers are copied at once, they
  * live only inside a read section. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "control/explain.h"
@@ -13,11 +14,17 @@ struct seen {
 	uint32_t age_s, left_s;
 };
 
+static uint32_t now_s(void)
+{
+	return (uint32_t)(clock_ms() / 1000);
+}
+
 static void judge(struct explain *x)
 {
 	uint64_t gen = index_generation(policy_index(x->policy));
+	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
 	for (unsigned i = 0; i < x->chain_len; i++)
-		policy_judge(x->policy, gen, &x->chain[i], &x->judged[i]);
+		policy_judge(x->policy, gen, &x->chain[i], &who, &x->judged[i]);
 }
 
 static void outcome(struct explain *x, json_t *text)
@@ -39,10 +46,10 @@ static json_t *filter_entry(struct explain *x, const struct verdict *v)
 	if (v->list < 0)
 		return NULL;
 	for (unsigned i = 0; i < x->chain_len; i++)
-		if (explain_list_of(x, &f->names, i) == v->list && explain_list_of(x, &f->except_names, i) < 0)
+		if (explain_list_of(x, FOR_FILTER, &f->names, i) == v->list && explain_list_of(x, FOR_FILTER, &f->except_names, i) < 0)
 			return explain_entry(x, (unsigned)v->list, i);
 	for (unsigned i = 0; i < x->addr_count; i++) {
-		struct verdict one = policy_filter(x->policy, &x->groups, NULL, 0, &x->addrs[i], 1);
+		struct verdict one = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), NULL, 0, &x->addrs[i], 1);
 		char text[ADDR_TEXT_MAX];
 		if (one.rule != v->rule)
 			continue;
@@ -77,8 +84,16 @@ static json_t *block_outcome(const struct explain *x, const struct verdict *v)
 	        [BLOCK_NODATA] = "answered without records",
 	        [BLOCK_ZERO] = "answered with the zero address",
 	        [BLOCK_REFUSE] = "answered REFUSED",
-	        [BLOCK_DROP] = "not answered"};
-	const char *name = x->snap->config->filters[v->rule].name;
+	        [BLOCK_DROP] = "not answered",
+	        [BLOCK_ANSWER] = "answered with addresses of the rule's own",
+	        [BLOCK_CNAME] = "answered as an alias"};
+	const struct cfg_filter *rule = &x->snap->config->filters[v->rule];
+	const char *name = rule->name;
+	char target[NAME_TEXT_MAX];
+	if (v->block == BLOCK_ANSWER)
+		return control_textf("%s: rewritten by %s", texts[v->block], name ? name : "a filter rule");
+	if (v->block == BLOCK_CNAME)
+		return control_textf("%s of %s: rewritten by %s", texts[v->block], name_to_text(target, rule->cname.wire), name ? name : "a filter rule");
 	return control_textf("%s: blocked by %s", texts[v->block], name ? name : "a filter rule");
 }
 
@@ -109,8 +124,8 @@ static void tell_steer(struct explain *x, const struct steer_result *s, json_t *
 		const struct cfg_steer *rule = &c->steers[s->rule];
 		json_object_set_new(j, "rule", rule_json_steer(c, (unsigned)s->rule));
 		for (unsigned i = 0; i < x->chain_len; i++) {
-			int list = explain_list_of(x, &rule->names, i);
-			if (list < 0 || explain_list_of(x, &rule->except_names, i) >= 0)
+			int list = explain_list_of(x, FOR_STEER, &rule->names, i);
+			if (list < 0 || explain_list_of(x, FOR_STEER, &rule->except_names, i) >= 0)
 				continue;
 			json_object_set_new(j, "by", explain_entry(x, (unsigned)list, i));
 			break;
@@ -158,6 +173,14 @@ static int upstream_group(struct explain *x, int way)
 	const struct config *c = x->snap->config;
 	int exit = way_exit(x->env, x->snap, way),
 	    group = exit >= 0 && c->ways[exit].upstream >= 0 ? c->ways[exit].upstream : c->default_upstream;
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	uint32_t split;
+	int domain = -1;
+	name_hash(&x->chain[0], x->env->name_seed, hashes);
+	if (x->snap->domains)
+		domain = name_map_find_longest(x->snap->domains, &x->chain[0], hashes, 0, &split);
+	if (domain >= 0)
+		group = (int)split;
 	if (group < 0) {
 		json_object_set_new(x->out, "upstream", json_null());
 		return group;
@@ -168,16 +191,18 @@ static int upstream_group(struct explain *x, int way)
 		json_array_append_new(servers, control_textf("%s@%u", addr_print(text, &c->upstreams[group].servers[i].addr),
 		                                       c->upstreams[group].servers[i].port));
 	bool is_ways = exit >= 0 && c->ways[exit].upstream >= 0;
+	char suffix[NAME_TEXT_MAX];
 	json_object_set_new(x->out, "upstream",
 	        json_pack("{s:o, s:o, s:o}", "group", control_text(c->upstreams[group].name), "servers", servers, "why",
-	                is_ways ? control_textf("it is the upstream of way `%s`", c->ways[exit].name)
+	                domain >= 0 ? control_textf("the name is under its domain `%s`", name_to_text(suffix, x->chain[0].wire + x->chain[0].offset[domain]))
+	                : is_ways ? control_textf("it is the upstream of way `%s`", c->ways[exit].name)
 	                        : json_string("it is the default")));
 	return group;
 }
 
 static bool look_up(struct explain *x, uint16_t qtype, int group, struct seen *ret)
 {
-	uint32_t now_s = (uint32_t)(clock_ms() / 1000);
+	uint32_t at_s = now_s();
 	const struct cache_answer *a = NULL;
 	struct cache_key k = {.qname = &x->chain[0],
 	        .name_hash = name_whole_hash(&x->chain[0], x->env->name_seed),
@@ -185,14 +210,14 @@ static bool look_up(struct explain *x, uint16_t qtype, int group, struct seen *r
 	        .qclass = 1,
 	        .group = x->snap->group_id[group]};
 	for (k.variant = 0; k.variant < 4 && !a; k.variant++)
-		a = cache_find_quiet(x->env->cache, &k, now_s);
+		a = cache_find_quiet(x->env->cache, &k, at_s);
 	if (!a)
 		return false;
 	*ret = (struct seen){.is_cached = true,
 	        .is_nodata = a->is_nodata,
 	        .rcode = a->rcode,
-	        .age_s = now_s > a->stored_s ? now_s - a->stored_s : 0,
-	        .left_s = a->expires_s - now_s};
+	        .age_s = at_s > a->stored_s ? at_s - a->stored_s : 0,
+	        .left_s = a->expires_s - at_s};
 	unsigned len = 1;
 	while (len < a->chain_len && len < ANSWER_CHAIN_MAX &&
 	        name_from_wire(&x->chain[len], a->chain[len]->wire, a->chain[len]->len) >= 0)
@@ -216,6 +241,32 @@ static void tell_cached(struct explain *x, const struct seen *s)
 	                (json_int_t)s->left_s, "nodata", s->is_nodata, "chain", chain, "addresses", addresses));
 }
 
+/* --- local names --- */
+
+/* True: it is answered here and no rule is looked at. */
+static bool tell_local(struct explain *x)
+{
+	static const char *const kinds[] = {[LOCAL_ANSWER] = "with records", [LOCAL_NODATA] = "without records", [LOCAL_NXDOMAIN] = "NXDOMAIN",
+	        [LOCAL_ALIAS] = "as an alias of a name elsewhere"};
+	const struct local *table = x->env->local ? x->env->local(x->env->ctx) : NULL;
+	struct local_answer *l = table ? calloc(1, sizeof(*l)) : NULL;
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	if (!l)
+		return false;
+	name_hash(&x->chain[0], x->env->name_seed, hashes);
+	local_find(table, &x->chain[0], hashes, x->qtype, l);
+	bool is_ours = l->kind != LOCAL_NONE;
+	if (is_ours) {
+		json_t *j = json_pack("{s:s}", "answer", kinds[l->kind]);
+		if (l->source)
+			json_object_set_new(j, "from", l->line ? control_textf("%s:%u", l->source, l->line) : control_text(l->source));
+		json_object_set_new(x->out, "local", j);
+		outcome(x, control_textf("answered here, %s%s%s", kinds[l->kind], l->source ? ": " : "", l->source ? l->source : ""));
+	}
+	free(l);
+	return is_ours;
+}
+
 /* --- the steps --- */
 
 /* Filter and steer over the chain as far as it is known; false: the verdict ends it. */
@@ -224,7 +275,7 @@ static bool decide(struct explain *x, uint16_t qtype, const struct verdict *ques
 	json_t *lost = json_array();
 	struct verdict v = *question;
 	if (v.kind != VERDICT_BLOCK)
-		v = policy_filter(x->policy, &x->groups, x->judged, x->chain_len, x->addr_count ? x->addrs : NULL, x->addr_count);
+		v = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), x->judged, x->chain_len, x->addr_count ? x->addrs : NULL, x->addr_count);
 	tell_filter(x, &v, lost);
 	if (v.kind == VERDICT_BLOCK) {
 		outcome(x, block_outcome(x, &v));
@@ -239,15 +290,12 @@ static bool decide(struct explain *x, uint16_t qtype, const struct verdict *ques
 
 void explain_name(struct explain *x, uint16_t qtype)
 {
-	const struct config *c = x->snap->config;
 	struct seen seen = {0};
 	struct steer_result s;
 	judge(x);
-	if (c->local.has_domain && name_is_under(&x->chain[0], &c->local.domain)) {
-		outcome(x, json_string("answered here: it is in the local domain"));
+	if (tell_local(x))
 		return;
-	}
-	struct verdict question = policy_filter(x->policy, &x->groups, x->judged, 1, NULL, 0);
+	struct verdict question = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), x->judged, 1, NULL, 0);
 	if (question.kind != VERDICT_BLOCK) {
 		policy_steer(x->policy, &x->groups, x->client.is_local, x->judged, 1, &s);
 		int group = upstream_group(x, s.way);

@@ -3,6 +3,7 @@
  * them into words. The control thread, with the snapshot taken. */
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
 #include "control/explain.h"
 
 static bool has_group(const uint64_t bits[GROUP_WORDS], unsigned g)
@@ -40,17 +41,21 @@ enum explain_is explain_is_for(
 	return is < is_not_excepted ? is : is_not_excepted;
 }
 
-int explain_list_of(const struct explain *x, const struct ids *lists, unsigned name)
+int explain_list_of(const struct explain *x, enum explain_kind kind, const struct ids *lists, unsigned name)
 {
+	const struct judged_name *n = &x->judged[name];
+	const struct membership *m = kind == FOR_FILTER && n->is_conditional ? &n->here : &n->in;
+	if (!policy_any_holds(x->policy, lists, m))
+		return -1;
 	for (unsigned i = 0; i < lists->count; i++)
-		if (list_bits_has(&x->judged[name].lists, x->snap->slots[lists->v[i]]))
+		if (policy_holds(m, x->snap->slots[lists->v[i]]))
 			return lists->v[i];
 	return -1;
 }
 
 static const char *kind_text(unsigned kind)
 {
-	return kind & KIND_EXEMPT ? "!" : kind & KIND_EXEMPT_EXACT ? "!=" : kind & KIND_EXACT && !(kind & KIND_SUFFIX) ? "=" : "";
+	return kind & KIND_ALLOW ? "@@" : kind & KIND_EXEMPT ? "!" : kind & KIND_EXEMPT_EXACT ? "!=" : kind & KIND_EXACT && !(kind & KIND_SUFFIX) ? "=" : "";
 }
 
 json_t *explain_entry(struct explain *x, unsigned list, unsigned name)
@@ -65,6 +70,13 @@ json_t *explain_entry(struct explain *x, unsigned list, unsigned name)
 	unsigned kinds = index_decides(ix, index_generation(ix), n, hashes, x->snap->slots[list], &label);
 	json_t *j = json_pack("{s:o, s:o}", "list", control_text(x->snap->config->lists[list].name), "name",
 	        control_text(name_to_text(text, n->wire)));
+	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
+	const char *rule = policy_expr_text(x->policy, x->snap->slots[list], n, &who);
+	if (rule) {
+		json_object_set_new(j, "entry", control_text(rule));
+		explain_want_rule(x, j, list, rule);
+		return j;
+	}
 	if (!kinds || name_from_wire(&entry, n->wire + n->offset[label], n->len - (size_t)n->offset[label]) < 0)
 		return j;
 	json_object_set_new(j, "entry", control_textf("%s%s", kind_text(kinds), name_to_text(text, entry.wire)));
@@ -96,15 +108,15 @@ static json_t *why_not_client(const struct explain *x, const struct ids *clients
 	return control_textf("the client is not in %s", text);
 }
 
-static json_t *why_not_name(struct explain *x, const struct ids *lists, const struct ids *except, json_t **ret_entry)
+static json_t *why_not_name(struct explain *x, enum explain_kind kind, const struct ids *lists, const struct ids *except, json_t **ret_entry)
 {
 	const struct config *c = x->snap->config;
 	const char *names[8];
 	char text[256];
 	unsigned n = 0;
 	for (unsigned i = 0; i < x->chain_len; i++) {
-		int list = explain_list_of(x, except, i);
-		if (list < 0 || (lists->count && explain_list_of(x, lists, i) < 0))
+		int list = explain_list_of(x, kind, except, i);
+		if (list < 0 || (lists->count && explain_list_of(x, kind, lists, i) < 0))
 			continue;
 		*ret_entry = explain_entry(x, (unsigned)list, i);
 		return control_textf("the name is in list `%s`, which it excepts", c->lists[list].name);
@@ -115,10 +127,10 @@ static json_t *why_not_name(struct explain *x, const struct ids *lists, const st
 	return control_textf("the name is not in %s", text);
 }
 
-static bool takes_chain(const struct explain *x, const struct ids *lists, const struct ids *except)
+static bool takes_chain(const struct explain *x, enum explain_kind kind, const struct ids *lists, const struct ids *except)
 {
 	for (unsigned i = 0; i < x->chain_len; i++)
-		if ((!lists->count || explain_list_of(x, lists, i) >= 0) && explain_list_of(x, except, i) < 0)
+		if ((!lists->count || explain_list_of(x, kind, lists, i) >= 0) && explain_list_of(x, kind, except, i) < 0)
 			return true;
 	return false;
 }
@@ -136,20 +148,29 @@ static void add_loser(json_t *lost, json_t *rule, json_t *why, json_t *entry)
 
 /* --- filter --- */
 
+bool explain_is_paused(const struct explain *x, unsigned filter_rule)
+{
+	const struct filter_pause *pause = x->env->pause;
+	uint32_t now_s = (uint32_t)(clock_ms() / 1000);
+	return pause && (atomic_load(&pause->all_until_s) > now_s || atomic_load(&pause->rule_until_s[filter_rule]) > now_s);
+}
+
 static json_t *why_filter_lost(struct explain *x, unsigned rule, int winner, json_t **ret_entry)
 {
 	const struct cfg_filter *f = &x->snap->config->filters[rule];
 	int except;
 	if (!f->enabled)
 		return json_string("it is disabled");
+	if (explain_is_paused(x, rule))
+		return json_string("it is switched off for a while (nameway filter off)");
 	enum explain_is is = explain_is_for(x, &f->clients, &f->except_clients, &except);
 	if (is == IS_NOT)
 		return why_not_client(x, &f->clients, except);
 	if (is == IS_UNKNOWN && f->allow)
 		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: then "
 		                   "nothing is allowed by it");
-	if (!takes_chain(x, &f->names, &f->except_names))
-		return why_not_name(x, &f->names, &f->except_names, ret_entry);
+	if (!takes_chain(x, FOR_FILTER, &f->names, &f->except_names))
+		return why_not_name(x, FOR_FILTER, &f->names, &f->except_names, ret_entry);
 	return control_textf("it would match, but filter rule %d comes first", winner + 1);
 }
 
@@ -184,10 +205,10 @@ static json_t *why_steer_lost(struct explain *x, unsigned rule, int winner, json
 	/* A rule with exceptions alone takes what has none of them anywhere in its chain. */
 	if (policy_rule_is_negated(x->snap->config, rule)) {
 		for (unsigned i = 0; i < x->chain_len; i++)
-			if (explain_list_of(x, &s->except_names, i) >= 0)
-				return why_not_name(x, &none, &s->except_names, ret_entry);
-	} else if (!takes_chain(x, &s->names, &s->except_names)) {
-		return why_not_name(x, &s->names, &s->except_names, ret_entry);
+			if (explain_list_of(x, FOR_STEER, &s->except_names, i) >= 0)
+				return why_not_name(x, FOR_STEER, &none, &s->except_names, ret_entry);
+	} else if (!takes_chain(x, FOR_STEER, &s->names, &s->except_names)) {
+		return why_not_name(x, FOR_STEER, &s->names, &s->except_names, ret_entry);
 	}
 	if (is == IS_UNKNOWN)
 		return json_string("whether the client belongs to it depends on its Ethernet address, which is not known: the "

@@ -48,7 +48,9 @@ const char *block_text(enum block_kind kind)
 	        [BLOCK_NODATA] = "nodata",
 	        [BLOCK_ZERO] = "zero",
 	        [BLOCK_REFUSE] = "refuse",
-	        [BLOCK_DROP] = "drop"};
+	        [BLOCK_DROP] = "drop",
+	        [BLOCK_ANSWER] = "answer",
+	        [BLOCK_CNAME] = "cname"};
 	return texts[kind];
 }
 

@@ -97,19 +97,6 @@ static uint16_t group_id(struct server *s, const struct config *c, const struct 
 	return (uint16_t)s->group_id_count++;
 }
 
-static void snapshot_free(struct snapshot *n, bool with_config)
-{
-	if (!n)
-		return;
-	policy_free(n->policy);
-	macmap_free(&n->macs);
-	if (with_config)
-		config_free(n->config);
-	free(n->group_id);
-	free(n->filter_text);
-	free(n);
-}
-
 /* Kill-switched rules stay closed as long as one of their lists never had a text. */
 static void close_rules(struct server *s, struct snapshot *n)
 {
@@ -127,24 +114,23 @@ static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_
 {
 	struct snapshot *n = calloc(1, sizeof *n);
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
+	const struct exprs *exprs[CONFIG_LISTS_MAX];
 	if (!n)
 		return NULL;
 	n->config = c;
 	n->serial = serial;
 	memcpy(n->slots, slots, sizeof n->slots);
-	n->group_id = calloc(c->upstream_count + 1, sizeof *n->group_id);
-	n->filter_text = calloc(c->filter_count + 1, sizeof *n->filter_text);
-	for (unsigned i = 0; i < c->list_count; i++)
+	for (unsigned i = 0; i < c->list_count; i++) {
 		prefixes[i] = lists_slot_prefixes(s->lists, slots[i]);
-	if (!n->group_id || !n->filter_text || macmap_build(&n->macs, c) < 0 || policy_new(&n->policy, c, lists_index(s->lists), slots, prefixes) < 0) {
+		exprs[i] = lists_slot_exprs(s->lists, slots[i]);
+	}
+	if (snapshot_compile(n, lists_index(s->lists), prefixes, exprs, s->worker_shared.name_seed) < 0) {
 		snapshot_free(n, false);
 		return NULL;
 	}
 	close_rules(s, n);
 	for (unsigned i = 0; i < c->upstream_count; i++)
 		n->group_id[i] = group_id(s, c, &c->upstreams[i]);
-	for (unsigned i = 0; i < c->filter_count; i++)
-		snprintf(n->filter_text[i], sizeof n->filter_text[i], "blocked by %.48s", c->filters[i].name ? c->filters[i].name : "a filter rule");
 	return n;
 }
 

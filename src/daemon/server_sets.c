@@ -137,7 +137,7 @@ static void refill_answer(void *ctx, const struct cache_answer *a)
 	for (unsigned i = 0; i < n; i++) {
 		struct judged_name judged;
 		uint64_t rules[CONFIG_RULES_MAX / 64];
-		policy_judge(g->snap->policy, gen, &g->names[i], &judged);
+		policy_judge(g->snap->policy, gen, &g->names[i], NULL, &judged);
 		policy_fills(g->snap->policy, &judged, rules);
 		for (unsigned r = 0; r < c->steer_count; r++)
 			for (unsigned k = 0; rule_is_set(rules, r) && k < a->addr_count; k++)
@@ -202,7 +202,7 @@ static bool name_still_fills(struct releasing *r, const struct hold *d)
 	struct judged_name judged;
 	if (!rule_by_id(r->snap->config, d->rule_id, &at))
 		return true; /* a rule that is no longer configured: its sets go with it */
-	policy_judge(r->snap->policy, r->gen, &r->name, &judged);
+	policy_judge(r->snap->policy, r->gen, &r->name, NULL, &judged);
 	policy_fills(r->snap->policy, &judged, rules);
 	return rule_is_set(rules, at);
 }
@@ -393,7 +393,7 @@ static void restore_record(void *ctx, const struct holds_file_record *rec)
 	const struct cfg_steer *rule = rule_by_id(c, rec->rule_id, &at);
 	if (!rule || name_from_wire(&g->names[0], rec->name, rec->name_len) < 0 || policy_is_never_steered(c, rule, &rec->addr))
 		return;
-	policy_judge(g->snap->policy, index_generation(policy_index(g->snap->policy)), &g->names[0], &judged);
+	policy_judge(g->snap->policy, index_generation(policy_index(g->snap->policy)), &g->names[0], NULL, &judged);
 	policy_fills(g->snap->policy, &judged, rules);
 	if (rule_is_set(rules, at))
 		gather(g, rule->id, &rec->addr, &g->names[0], rec->left_s + c->server.element_min_s);

@@ -2,11 +2,26 @@
 /* What leaves: answers of our own (each with an EDE) and kept answers patched for one client, by UDP into the batch or by TCP. */
 #include <string.h>
 #include "dns/worker_private.h"
+#include "stat/query_log.h"
 
-enum { BLOCK_TTL_S = 60, LOCAL_TTL_S = 60 };
+enum { LOCAL_TTL_S = 60 };
+
+/* What became of the query, for the query log and the counts of the busiest. */
+static void record(struct worker *w, const struct ask *a, uint8_t rcode)
+{
+	uint64_t now_ms = loop_now_ms(w->loop);
+	uint32_t weight;
+	if (!w->ring || !query_ring_wants(w->ring, now_ms, &weight))
+		return;
+	query_ring_put(w->ring, &(struct query_record){ .wall_ms = w->wall_ahead_ms + now_ms, .took_us = (uint32_t)(now_ms - a->begun_ms) * 1000, .weight = weight,
+		.qtype = a->q.qtype, .rcode = rcode, .outcome = w->note.outcome, .filter_rule = w->note.filter_rule, .steer_rule = w->note.steer_rule,
+		.config_serial = w->snap->serial, .client = a->client.addr, .qname = &a->q.qname });
+}
 
 static void send_bytes(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len)
 {
+	if (a->q.question_len)
+		record(w, a, msg[3] & 15);
 	if (a->is_tcp)
 		tcp_answer(a->tcp, msg, len);
 	else
@@ -28,6 +43,8 @@ void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede,
 {
 	if (rcode == RCODE_SERVFAIL)
 		count(w, C_SERVFAIL);
+	if (w->note.outcome != OUTCOME_BLOCKED)
+		w->note.outcome = rcode == RCODE_REFUSED ? OUTCOME_REFUSED : OUTCOME_FAILED;
 	answer_own(w, a, &(struct wire_own){ .rcode = rcode, .ede = ede, .ede_text = text });
 }
 
@@ -36,28 +53,32 @@ void answer_nodata(struct worker *w, const struct ask *a, int ede, const char *t
 	answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NOERROR, .ede = ede, .ede_text = text, .with_soa = true, .soa_ttl_s = LOCAL_TTL_S });
 }
 
-static void answer_zero(struct worker *w, const struct ask *a, const char *text)
+/* Addresses of the type that was asked; without any there is no data. */
+static void answer_addrs(struct worker *w, const struct ask *a, const struct cfg_filter *rule, const struct addr *addrs, unsigned count, int ede, const char *text)
 {
-	struct addr zero = { .family = a->q.qtype == RR_AAAA ? AF_INET6 : AF_INET };
-	if (a->q.qtype != RR_A && a->q.qtype != RR_AAAA) {
-		answer_nodata(w, a, EDE_BLOCKED, text);
-		return;
-	}
-	answer_own(w, a, &(struct wire_own){ .ede = EDE_BLOCKED, .ede_text = text, .addrs = &zero, .addr_count = 1, .ttl_s = BLOCK_TTL_S });
+	int family = a->q.qtype == RR_A ? AF_INET : a->q.qtype == RR_AAAA ? AF_INET6 : 0;
+	bool has_any = false;
+	for (unsigned i = 0; i < count; i++)
+		has_any |= addrs[i].family == family;
+	answer_own(w, a, &(struct wire_own){ .ede = ede, .ede_text = text, .addrs = addrs, .addr_count = has_any ? count : 0, .ttl_s = rule->ttl_s, .with_soa = !has_any, .soa_ttl_s = rule->ttl_s });
 }
 
-void answer_block(struct worker *w, const struct ask *a, enum block_kind kind, const char *text)
+void answer_block(struct worker *w, const struct ask *a, const struct cfg_filter *rule, const char *text)
 {
-	switch (kind) {
-	case BLOCK_DROP: answer_none(w, a); break;
+	static const struct addr zero[] = { { .family = AF_INET }, { .family = AF_INET6 } };
+	switch (rule->block) {
+	case BLOCK_DROP:
+		w->note.outcome = OUTCOME_DROPPED;
+		record(w, a, 0);
+		answer_none(w, a);
+		break;
 	case BLOCK_REFUSE: answer_rcode(w, a, RCODE_REFUSED, EDE_BLOCKED, text); break;
-	case BLOCK_NODATA: answer_nodata(w, a, EDE_BLOCKED, text); break;
-	case BLOCK_ZERO: answer_zero(w, a, text); break;
-	case BLOCK_ANSWER:
-	case BLOCK_CNAME:
+	case BLOCK_NODATA: answer_own(w, a, &(struct wire_own){ .ede = EDE_BLOCKED, .ede_text = text, .with_soa = true, .soa_ttl_s = rule->ttl_s }); break;
+	case BLOCK_ZERO: answer_addrs(w, a, rule, zero, 2, EDE_BLOCKED, text); break;
+	case BLOCK_ANSWER: answer_addrs(w, a, rule, rule->answers, rule->answer_count, EDE_FORGED, text); break;
+	case BLOCK_CNAME: /* alias.c */
 	case BLOCK_NXDOMAIN:
-	case BLOCK_NONE:
-		answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NXDOMAIN, .ede = EDE_BLOCKED, .ede_text = text, .with_soa = true, .soa_ttl_s = BLOCK_TTL_S });
+	case BLOCK_NONE: answer_own(w, a, &(struct wire_own){ .rcode = RCODE_NXDOMAIN, .ede = EDE_BLOCKED, .ede_text = text, .with_soa = true, .soa_ttl_s = rule->ttl_s });
 	}
 }
 
@@ -67,11 +88,18 @@ void answer_none(struct worker *w, const struct ask *a)
 		tcp_drop(a->tcp);
 }
 
-void answer_kept(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, bool strips6)
+void answer_kept(struct worker *w, const struct ask *a, const struct view *v, bool strips6)
 {
-	struct wire_patch p = { .age_s = age_s, .ttl_floor_s = 0, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
-	size_t max = a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX;
+	struct wire_patch p = { .age_s = v->age_s, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
+	size_t max = a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX, len = v->len;
+	const uint8_t *msg = v->msg;
+	const uint16_t *ttl_offset = v->ttl_offset;
+	unsigned ttl_count = v->ttl_count;
 	p.limit = a->is_tcp ? WIRE_TCP_MAX : max;
+	if (v->is_stale) {
+		p.ttl_floor_s = p.ttl_ceiling_s = STALE_TTL_S;
+		p.ede = (msg[3] & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE;
+	}
 	if (strips6) {
 		/* Stripping moves what stands behind a hint, so TTL offsets are found again in the new message. */
 		bool changed;

@@ -16,7 +16,7 @@
 enum { CHUNK = 256, DRAIN_MS = 1000, WAYS_LOOK_MS = 20 };
 
 const char *const worker_counter_name[C_COUNT] = { "queries", "udp", "tcp", "malformed", "refused", "local", "blocked", "hits", "misses", "steered", "barriers", "barrier_failed",
-	"barrier_late", "way_down", "servfail", "full", "mac_unknown" };
+	"barrier_late", "way_down", "servfail", "full", "mac_unknown", "stale", "prefetches", "rebinds" };
 
 /* --- parked queries --- */
 

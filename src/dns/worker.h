@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "cache/cache.h"
 #include "dns/snapshot.h"
+#include "local/local.h"
 #include "net/loop.h"
 #include "resolve/upstream.h"
 #include "steer/holds.h"
@@ -16,7 +17,7 @@ enum { WORKER_QUERIES_MAX = 16384 /* parked at once; above, SERVFAIL */, WORKER_
 	BARRIER_MS = 50, BARRIER_REBUILD_MS = 250, UDP_ANSWER_MAX = 1232 };
 
 enum worker_counter { C_QUERIES, C_UDP, C_TCP, C_MALFORMED, C_REFUSED, C_LOCAL, C_BLOCKED, C_HITS, C_MISSES, C_STEERED, C_BARRIERS, C_BARRIER_FAILED, C_BARRIER_LATE,
-	C_WAY_DOWN, C_SERVFAIL, C_FULL, C_UNSAFE, C_COUNT };
+	C_WAY_DOWN, C_SERVFAIL, C_FULL, C_UNSAFE, C_STALE, C_PREFETCHES, C_REBINDS, C_COUNT };
 extern const char *const worker_counter_name[C_COUNT];
 
 struct worker_shared {
@@ -24,6 +25,8 @@ struct worker_shared {
 	struct holds *holds;
 	const struct steer_shared *steer;
 	_Atomic(const struct links *) links;
+	_Atomic(const struct local *) local; /* NULL before the first configuration */
+	struct filter_pause *pause;
 	/* Way-bound sockets for a group's server, brought by the parent; -EAGAIN: none now, asked for. Any worker thread. */
 	int (*take_socket)(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);
 	void *take_ctx;

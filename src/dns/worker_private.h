@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Inside a worker. worker.c: thread, sockets, switches; query.c: the flow of one query; answer.c: what is sent; barrier.c: the enforcer's channel. */
+/* Inside a worker. worker.c: thread, sockets, switches; query.c, ask.c, alias.c, judge.c: the flow of one query; answer.c: what is sent; barrier.c: the
+ * enforcer's channel. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
 #include "base/addr.h"
 #include "dns/worker.h"
+#include "local/local.h"
 #include "net/tcp.h"
 #include "net/udp.h"
 #include "wire/patch.h"
@@ -18,7 +20,12 @@ struct ask {
 	bool is_tcp;
 	struct udp_path udp;
 	struct tcp_session *tcp;
+	uint64_t begun_ms;
 };
+
+/* What became of the query being worked on, for the query log. */
+struct note { uint8_t outcome; int16_t filter_rule, steer_rule; };
+#define NOTE_NONE ((struct note){ .filter_rule = -1, .steer_rule = -1 })
 
 /* An answer about to be judged, from the cache or from an upstream. Pointers live for the call. */
 struct view {
@@ -30,13 +37,18 @@ struct view {
 	const struct addr *addrs;
 	uint32_t age_s;
 	const struct cache_answer *cached; /* NULL: not kept */
+	unsigned judged;                   /* leading names of the chain that w->judged holds already, for this client and generation */
+	unsigned skipped;                  /* leading names that filter no longer: they led here by our own doing */
+	bool is_stale;                     /* given out with STALE_TTL_S (RFC 8767) */
 	bool has_other_target;             /* as in struct wire_answer */
 };
 
 /* No client may hold an address longer than the kernel: TTLs given out are cut to this, and elements live a quarter longer. */
 enum { ANSWER_TTL_MAX_S = CACHE_TTL_MAX_S };
+/* TTL of expired answers given out, RFC 8767 5. */
+enum { STALE_TTL_S = 30 };
 enum { BATCH_LOST_S = 3 /* an acknowledgement that has not come by then never will: the enforcer was restarted */ };
-enum query_stage { STAGE_UPSTREAM, STAGE_CHASE, STAGE_BARRIER };
+enum query_stage { STAGE_UPSTREAM, STAGE_CHASE, STAGE_ALIAS /* of a name that stands for another by our own word */, STAGE_BARRIER };
 struct query {
 	struct upstream_wait wait;
 	struct deadline deadline;
@@ -48,7 +60,9 @@ struct query {
 	uint8_t chases;
 	unsigned pending;              /* elements not yet acknowledged */
 	uint32_t rebuilds_seen;         /* of the shared page, when it was parked */
-	bool has_failed, is_full, strips6, had_second_wait;
+	bool has_failed, is_full, strips6, had_second_wait, is_stale;
+	bool is_answered;              /* nobody waits any more: the upstream's answer goes into the cache only */
+	struct note note;
 	uint32_t config_serial;        /* of the configuration it was asked under */
 	const struct cache_answer *held;
 	uint8_t *copy;                 /* the answer when the cache does not keep it, or a chain being chased */
@@ -93,14 +107,19 @@ struct worker {
 
 	struct name chain_names[ANSWER_CHAIN_MAX];
 	struct judged_name judged[ANSWER_CHAIN_MAX];
+	struct steer_result steered;   /* of the question alone, as resolve() found it */
 	uint64_t hashes[NAME_LABELS_MAX + 1];
+	struct local_answer local;
+	struct note note;
 	/* What is being judged may stand in `merged` and `walk` while another query's answer leaves, so stripping has its own. */
-	uint8_t scratch[WIRE_TCP_MAX + 1024], merged[WIRE_TCP_MAX], stripped[WIRE_TCP_MAX];
+	uint8_t scratch[WIRE_TCP_MAX + 1024], merged[WIRE_TCP_MAX], stripped[WIRE_TCP_MAX], first[8192] /* an alias, before its target's answer */;
 	struct wire_answer walk, stripped_walk;
 
 	struct socket_key { uint32_t key, index; bool is_tcp, is_used; } sockets[256];
 	_Atomic uint64_t counters[C_COUNT];
-	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX];
+	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX], list_hits[CONFIG_LISTS_MAX];
+	struct query_ring *ring;        /* NULL: nothing is recorded */
+	uint64_t wall_ahead_ms;         /* wall clock less loop clock, looked at once a second */
 };
 
 static inline void count(struct worker *w, enum worker_counter c)
@@ -119,9 +138,9 @@ void query_free(struct query *q);
 /* answer.c */
 void answer_own(struct worker *w, const struct ask *a, const struct wire_own *own);
 void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text);
-void answer_block(struct worker *w, const struct ask *a, enum block_kind kind, const char *text);
+void answer_block(struct worker *w, const struct ask *a, const struct cfg_filter *rule, const char *text); /* not BLOCK_CNAME */
 void answer_nodata(struct worker *w, const struct ask *a, int ede, const char *text);
-void answer_kept(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, bool strips6);
+void answer_kept(struct worker *w, const struct ask *a, const struct view *v /* message, TTLs, age, is_stale */, bool strips6);
 void answer_none(struct worker *w, const struct ask *a);
 
 /* barrier.c */

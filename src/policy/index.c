@@ -121,8 +121,9 @@ static const struct name_class *find_class(
 	return number ? class_at(ix, number) : NULL;
 }
 
-void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret)
+void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret, struct list_bits *ret_allowed)
 {
+	memset(ret_allowed, 0, sizeof(*ret_allowed));
 	struct list_bits decided = {0};
 	uint64_t mask[2], listed, exempt;
 	const struct name_class *c;
@@ -147,6 +148,13 @@ void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, co
 			decided.w[w] |= listed | exempt;
 		}
 	}
+}
+
+unsigned index_kinds_at(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label)
+{
+	const struct name_class *c = find_class(ix, gen, n, hashes, label);
+
+	return c ? class_kinds(c, slot) : 0;
 }
 
 unsigned index_decides(

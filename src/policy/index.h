@@ -28,7 +28,7 @@ static inline bool list_bits_any(const struct list_bits *a, const struct list_bi
 }
 
 /* How a list holds a name. The less specific of the same list loses; EXEMPT beats a listing at the same name. */
-enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */ };
+enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */, KIND_ALLOW = 32 };
 /* `kind` arguments below are bits of entry_kind. A list that is left with KIND_MULTI alone does not hold the name. */
 
 struct index *index_new(uint64_t expected_names, uint64_t seed); /* seed 0: fresh; NULL: out of memory */
@@ -44,7 +44,8 @@ uint64_t index_seed(const struct index *ix);
  * then look all up; the misses of all names then overlap. Neither is needed for one name alone. */
 void index_prefetch(const struct index *ix, const struct name *n, const uint64_t *hashes);
 void index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes);
-void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret);
+void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret_listed, struct list_bits *ret_allowed);
+unsigned index_kinds_at(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label);
 /* For explain: the deciding entry of one list. Returns the kind bits that decide (0: none; an exempting kind where both stand at one name), with
  * KIND_MULTI beside, and the label at which the entry's name starts. */
 unsigned index_decides(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned *ret_label);

@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names whose cache misses overlap; their hashes are 16 KiB of stack. */
-enum { JUDGE_BATCH = 16 };
-
 static void rule_lists(const struct policy *p, struct list_bits *ret, const struct ids *lists)
 {
 	for (unsigned i = 0; i < lists->count; i++)
@@ -39,8 +36,55 @@ static void rule_compile(const struct policy *p, struct rule *r, const struct id
 		r->has_prefixes |= p->prefixes[names->v[i]] != NULL;
 }
 
+static uint16_t group_named(const struct config *c, const char *name)
+{
+	for (unsigned i = 0; i < c->group_count; i++)
+		if (strcmp(c->groups[i].name, name) == 0)
+			return (uint16_t)i;
+	return 0xffff;
+}
+
+static int stage_list(struct policy *p, unsigned slot, const struct exprs *e)
+{
+	struct staged *s = &p->staged[p->staged_count];
+	unsigned count = exprs_client_count(e);
+
+	*s = (struct staged){.slot = (uint16_t)slot, .exprs = e, .group_of = calloc(count ? count : 1, sizeof(*s->group_of))};
+	if (!s->group_of)
+		return -ENOMEM;
+	p->staged_count++;
+	for (unsigned i = 0; i < count; i++)
+		s->group_of[i] = group_named(p->config, exprs_client(e, i));
+	return 0;
+}
+
+static bool is_used(const struct policy *p, unsigned slot)
+{
+	for (unsigned i = 0; i < p->config->filter_count; i++)
+		if (list_bits_has(&p->filters[i].names, slot) || list_bits_has(&p->filters[i].except_names, slot))
+			return true;
+	for (unsigned i = 0; i < p->config->steer_count; i++)
+		if (list_bits_has(&p->steers[i].names, slot) || list_bits_has(&p->steers[i].except_names, slot))
+			return true;
+	return false;
+}
+
+static int stage_lists(struct policy *p, const struct exprs *const *exprs)
+{
+	const struct config *c = p->config;
+	int r = 0;
+
+	p->staged = calloc(c->list_count ? c->list_count : 1, sizeof(*p->staged));
+	if (!p->staged)
+		return -ENOMEM;
+	for (unsigned i = 0; i < c->list_count && r == 0; i++)
+		if (exprs && exprs[i] && is_used(p, p->list_slot[i]))
+			r = stage_list(p, p->list_slot[i], exprs[i]);
+	return r;
+}
+
 int policy_new(struct policy **ret, const struct config *c, struct index *ix, const uint16_t *list_slot,
-	const struct prefixes *const *prefixes)
+	const struct prefixes *const *prefixes, const struct exprs *const *exprs)
 {
 	struct policy *p = calloc(1, sizeof(*p));
 	unsigned i, slots = 0;
@@ -66,11 +110,16 @@ int policy_new(struct policy **ret, const struct config *c, struct index *ix, co
 		const struct cfg_filter *f = &c->filters[i];
 
 		rule_compile(p, &p->filters[i], &f->clients, &f->except_clients, &f->names, &f->except_names);
+		p->filters_addrs |= f->enabled && !f->allow && p->filters[i].has_prefixes;
 	}
 	for (i = 0; i < c->steer_count; i++) {
 		const struct cfg_steer *s = &c->steers[i];
 
 		rule_compile(p, &p->steers[i], &s->clients, &s->except_clients, &s->names, &s->except_names);
+	}
+	if (stage_lists(p, exprs) < 0) {
+		policy_free(p);
+		return -ENOMEM;
 	}
 	*ret = p;
 	return 0;
@@ -80,6 +129,9 @@ void policy_free(struct policy *p)
 {
 	if (!p)
 		return;
+	for (unsigned i = 0; i < p->staged_count; i++)
+		free(p->staged[i].group_of);
+	free(p->staged);
 	free(p->filters);
 	free(p->steers);
 	free(p);
@@ -194,34 +246,4 @@ bool policy_allows(const struct policy *p, const struct client *c, const struct 
 		if (g->yes[s->allow_groups.v[i] / 64] >> (s->allow_groups.v[i] % 64) & 1)
 			return true;
 	return is_in(c, s->allow, s->allow_count) == YES;
-}
-
-void policy_judge(const struct policy *p, uint64_t gen, const struct name *n, struct judged_name *ret)
-{
-	uint64_t hashes[NAME_LABELS_MAX + 1];
-
-	name_hash(n, index_seed(p->index), hashes);
-	ret->name = n;
-	index_lookup(p->index, gen, n, hashes, &ret->lists);
-}
-
-void policy_judge_many(
-	const struct policy *p, uint64_t gen, const struct name *const *names, unsigned count, struct judged_name *ret)
-{
-	uint64_t hashes[JUDGE_BATCH][NAME_LABELS_MAX + 1], seed = index_seed(p->index);
-	unsigned some, i;
-
-	for (; count; count -= some, names += some, ret += some) {
-		some = count < JUDGE_BATCH ? count : JUDGE_BATCH;
-		for (i = 0; i < some; i++) {
-			name_hash(names[i], seed, hashes[i]);
-			index_prefetch(p->index, names[i], hashes[i]);
-		}
-		for (i = 0; i < some; i++)
-			index_prefetch_entries(p->index, names[i], hashes[i]);
-		for (i = 0; i < some; i++) {
-			ret[i].name = names[i];
-			index_lookup(p->index, gen, names[i], hashes[i], &ret[i].lists);
-		}
-	}
 }

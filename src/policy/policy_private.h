@@ -20,6 +20,10 @@ struct policy {
 	struct rule *filters, *steers;    /* as in config */
 	uint16_t list_slot[CONFIG_LISTS_MAX];
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
+	bool filters_addrs;
+	/* Lists with rules of the bounded stage that some rule uses. */
+	unsigned staged_count;
+	struct staged { uint16_t slot; const struct exprs *exprs; uint16_t *group_of; } *staged;
 };
 
 enum answer rule_is_for(const struct policy *p, const struct rule *r, const struct group_bits *g);

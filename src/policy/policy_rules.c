@@ -9,33 +9,59 @@
 
 #include <string.h>
 
-static bool is_in_any(const struct policy *p, const struct list_bits *lists, const struct list_bits *of_name)
+/* Whether some of the lists hold the name, see struct membership. */
+static bool is_in_any(const struct policy *p, const struct list_bits *lists, const struct membership *m)
 {
-	for (unsigned w = 0; w < p->list_words; w++)
-		if (lists->w[w] & of_name->w[w])
-			return true;
-	return false;
+	uint64_t listed = 0, allowed = 0, important = 0, spared = 0;
+
+	for (unsigned w = 0; w < p->list_words; w++) {
+		listed |= lists->w[w] & m->listed.w[w];
+		allowed |= lists->w[w] & m->allowed.w[w];
+		important |= lists->w[w] & m->important.w[w];
+		spared |= lists->w[w] & m->spared.w[w];
+	}
+	return !spared && (important || (listed && !allowed));
 }
 
-static bool rule_takes(const struct policy *p, const struct rule *r, const struct list_bits *of_name)
+bool policy_holds(const struct membership *m, unsigned slot)
 {
-	return (!r->has_names || is_in_any(p, &r->names, of_name)) && !is_in_any(p, &r->except_names, of_name);
+	return !list_bits_has(&m->spared, slot) &&
+		(list_bits_has(&m->important, slot) || (list_bits_has(&m->listed, slot) && !list_bits_has(&m->allowed, slot)));
+}
+
+bool policy_any_holds(const struct policy *p, const struct ids *lists, const struct membership *m)
+{
+	struct list_bits bits = {0};
+
+	for (unsigned i = 0; i < lists->count; i++)
+		list_bits_set(&bits, p->list_slot[lists->v[i]]);
+	return is_in_any(p, &bits, m);
+}
+
+static const struct membership *for_filter(const struct judged_name *n)
+{
+	return n->is_conditional ? &n->here : &n->in;
+}
+
+static bool rule_takes(const struct policy *p, const struct rule *r, const struct membership *m)
+{
+	return (!r->has_names || is_in_any(p, &r->names, m)) && !is_in_any(p, &r->except_names, m);
 }
 
 /* The first name of the chain that the rule takes, or -1. */
 static int first_taken(const struct policy *p, const struct rule *r, const struct judged_name *names, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (rule_takes(p, r, &names[i].lists))
+		if (rule_takes(p, r, for_filter(&names[i])))
 			return (int)i;
 	return -1;
 }
 
 /* The first of the rule's lists that holds the name, or -1. */
-static int list_of_name(const struct policy *p, const struct ids *lists, const struct list_bits *of_name)
+static int list_of_name(const struct policy *p, const struct ids *lists, const struct membership *m)
 {
 	for (unsigned i = 0; i < lists->count; i++)
-		if (list_bits_has(of_name, p->list_slot[lists->v[i]]))
+		if (policy_holds(m, p->list_slot[lists->v[i]]))
 			return lists->v[i];
 	return -1;
 }
@@ -69,7 +95,7 @@ static bool filter_match(const struct policy *p, unsigned rule, const struct jud
 	int taken = first_taken(p, &p->filters[rule], names, name_count);
 
 	if (taken >= 0) {
-		*ret_list = list_of_name(p, &f->names, &names[taken].lists);
+		*ret_list = list_of_name(p, &f->names, for_filter(&names[taken]));
 		return true;
 	}
 	if (f->allow || !addrs || !p->filters[rule].has_prefixes)
@@ -78,8 +104,19 @@ static bool filter_match(const struct policy *p, unsigned rule, const struct jud
 	return *ret_list >= 0;
 }
 
-struct verdict policy_filter(const struct policy *p, const struct group_bits *g, const struct judged_name *names,
-	unsigned name_count, const struct addr *addrs, unsigned addr_count)
+bool policy_filters_addrs(const struct policy *p)
+{
+	return p->filters_addrs;
+}
+
+static bool is_paused(const struct filter_pause *pause, unsigned rule, uint32_t now_s)
+{
+	return pause && (atomic_load_explicit(&pause->all_until_s, memory_order_relaxed) > now_s ||
+		atomic_load_explicit(&pause->rule_until_s[rule], memory_order_relaxed) > now_s);
+}
+
+struct verdict policy_filter(const struct policy *p, const struct group_bits *g, const struct filter_pause *pause, uint32_t now_s,
+	const struct judged_name *names, unsigned name_count, const struct addr *addrs, unsigned addr_count)
 {
 	const struct config *c = p->config;
 	int list;
@@ -88,7 +125,7 @@ struct verdict policy_filter(const struct policy *p, const struct group_bits *g,
 		const struct cfg_filter *f = &c->filters[i];
 		enum answer is_for = f->enabled ? rule_is_for(p, &p->filters[i], g) : NO;
 
-		if (is_for == NO || (is_for == UNKNOWN && f->allow))
+		if (is_for == NO || (is_for == UNKNOWN && f->allow) || is_paused(pause, i, now_s))
 			continue;
 		if (!filter_match(p, i, names, name_count, addrs, addr_count, &list))
 			continue;
@@ -125,10 +162,12 @@ static bool steer_match(
 	if (!r->has_names && !r->has_except_names)
 		return true;
 	for (unsigned i = 0; i < name_count; i++) {
-		bool is_held = is_negated(r) ? is_in_any(p, &r->except_names, &names[i].lists) : rule_takes(p, r, &names[i].lists);
+		bool is_held = is_negated(r) ? is_in_any(p, &r->except_names, &names[i].in) : rule_takes(p, r, &names[i].in);
 
 		if (is_held)
 			add_hit(ret, rule, (int)i);
+		if (is_held && ret->list < 0)
+			ret->list = list_of_name(p, &p->config->steers[rule].names, &names[i].in);
 		is_any |= is_held;
 	}
 	return is_negated(r) ? !is_any : is_any;
@@ -194,7 +233,7 @@ void policy_steer(const struct policy *p, const struct group_bits *g, bool is_lo
 {
 	ret->count = 0;
 	ret->is_unsafe = ret->has_default = ret->is_closed = false;
-	ret->way = ret->rule = -1;
+	ret->way = ret->rule = ret->list = -1;
 	if (is_local)
 		steer_local(p, g, names, name_count, ret);
 	else
@@ -207,7 +246,7 @@ void policy_fills(const struct policy *p, const struct judged_name *n, uint64_t 
 	for (unsigned i = 0; i < p->config->steer_count; i++) {
 		const struct rule *r = &p->steers[i];
 		bool does_fill =
-			is_negated(r) ? is_in_any(p, &r->except_names, &n->lists) : r->has_names && rule_takes(p, r, &n->lists);
+			is_negated(r) ? is_in_any(p, &r->except_names, &n->in) : r->has_names && rule_takes(p, r, &n->in);
 
 		if (does_fill && p->config->steers[i].enabled)
 			ret_rules[i / 64] |= 1ull << (i % 64);

@@ -121,11 +121,12 @@ static void offer(struct lists *l, unsigned list, const char *path, const char *
 static void make_policy(struct world *w)
 {
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
+	const struct exprs *exprs[CONFIG_LISTS_MAX];
 	for (unsigned i = 0; i < w->snap.config->list_count; i++)
-		prefixes[i] = lists_prefixes(w->env.lists, i);
+		prefixes[i] = lists_prefixes(w->env.lists, i), exprs[i] = lists_exprs(w->env.lists, i);
 	policy_free(w->snap.policy);
 	w->snap.policy = NULL;
-	assert_int_equal(policy_new(&w->snap.policy, w->snap.config, lists_index(w->env.lists), w->snap.slots, prefixes), 0);
+	assert_int_equal(policy_new(&w->snap.policy, w->snap.config, lists_index(w->env.lists), w->snap.slots, prefixes, exprs), 0);
 }
 
 /* As the server's hook: a grown index or changed prefixes need a policy over them. */

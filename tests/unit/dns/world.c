@@ -95,10 +95,7 @@ static struct snapshot *snapshot_make(struct world *x, const char *yaml, uint32_
 	s->serial = c->serial = serial;
 	for (unsigned i = 0; i < c->list_count; i++)
 		s->slots[i] = (uint16_t)(c->lists[i].name[0] - 'a'); /* lists of the tests begin with different letters */
-	assert_int_equal(macmap_build(&s->macs, c), 0);
-	assert_int_equal(policy_new(&s->policy, c, x->index, s->slots, prefixes), 0);
-	s->group_id = calloc(c->upstream_count + 1, sizeof *s->group_id);
-	s->filter_text = calloc(c->filter_count + 1, sizeof *s->filter_text);
+	assert_int_equal(snapshot_compile(s, x->index, prefixes, x->exprs, x->shared.name_seed), 0);
 	for (unsigned i = 0; i < c->upstream_count; i++) {
 		uint16_t id = 0;
 		while (id < signatures && strcmp(names[id], c->upstreams[i].name))
@@ -107,19 +104,21 @@ static struct snapshot *snapshot_make(struct world *x, const char *yaml, uint32_
 			snprintf(names[signatures++], sizeof names[0], "%s", c->upstreams[i].name);
 		s->group_id[i] = id;
 	}
-	for (unsigned i = 0; i < c->filter_count; i++)
-		snprintf(s->filter_text[i], sizeof s->filter_text[i], "blocked by %.40s", c->filters[i].name ? c->filters[i].name : "a filter rule");
 	return s;
 }
 
-static void snapshot_free(struct snapshot *s)
+static void publish_local(struct world *x)
 {
-	policy_free(s->policy);
-	macmap_free(&s->macs);
-	config_free(s->config);
-	free(s->group_id);
-	free(s->filter_text);
-	free(s);
+	const struct local *old = atomic_load(&x->shared.local);
+	struct local_text hosts = { "/etc/hosts", x->hosts ? x->hosts : "", x->hosts ? strlen(x->hosts) : 0 };
+	struct local *table;
+	struct report r;
+	report_init(&r);
+	assert_int_equal(local_new(&table, x->snap->config, &hosts, 1, x->shared.name_seed, &r), 0);
+	report_free(&r);
+	atomic_store(&x->shared.local, table);
+	rcu_wait();
+	local_free((struct local *)(uintptr_t)old);
 }
 
 void world_configure(struct world *x, const char *config, uint32_t serial)
@@ -131,8 +130,10 @@ void world_configure(struct world *x, const char *config, uint32_t serial)
 	atomic_store(&x->page.cfg[serial & 1].ways_off, 0);
 	atomic_store(&x->page.cfg[serial & 1].serial, serial);
 	worker_switch(x->w, x->snap);
-	if (old)
-		snapshot_free(old);
+	const struct cfg_cache *cache = &x->snap->config->cache;
+	cache_set_limits(x->shared.cache, &(struct cache_limits){ cache->ttl_min_s, cache->ttl_max_s, cache->negative_ttl_max_s, cache->serve_stale_s });
+	publish_local(x);
+	snapshot_free(old, true);
 }
 
 void world_start(struct world *x, const char *config)
@@ -151,6 +152,7 @@ void world_start(struct world *x, const char *config)
 	x->shared.steer = &x->page;
 	x->shared.take_socket = take_socket;
 	x->shared.take_ctx = x;
+	x->shared.pause = &x->pause;
 	x->shared.name_seed = hash_seed();
 	atomic_store(&x->page.state, STEER_READY);
 	atomic_store(&x->page.epoch, 1);
@@ -170,7 +172,8 @@ void world_stop(struct world *x)
 {
 	worker_stop(x->w);
 	worker_free(x->w);
-	snapshot_free(x->snap);
+	snapshot_free(x->snap, true);
+	local_free((struct local *)(uintptr_t)atomic_load(&x->shared.local));
 	cache_free(x->shared.cache);
 	holds_free(x->shared.holds);
 	index_free(x->index);

@@ -20,6 +20,9 @@ struct world {
 	struct worker_shared shared;
 	struct steer_shared page;
 	struct index *index;
+	const struct exprs *exprs[CONFIG_LISTS_MAX]; /* by list of the configuration; set before world_configure */
+	const char *hosts;                 /* text of the hosts file, likewise */
+	struct filter_pause pause;
 	struct snapshot *snap;
 	atomic_uint taken;                 /* sockets of ways */
 	int enforcer;                      /* the enforcer's side of the worker's channel */

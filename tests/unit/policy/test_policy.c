@@ -99,7 +99,7 @@ static struct policy *policy_over(
 		.filter_count = filter_count,
 		.steers = (struct cfg_steer *)steers,
 		.steer_count = steer_count};
-	assert_int_equal(policy_new(&p, &c, ix, slots, prefixes), 0);
+	assert_int_equal(policy_new(&p, &c, ix, slots, prefixes, NULL), 0);
 	return p;
 }
 
@@ -128,9 +128,9 @@ static struct judged_name judged(const struct policy *p, const char *text)
 	struct judged_name one, many[1];
 
 	assert_int_equal(name_from_text(n, text, strlen(text)), 0);
-	policy_judge(p, index_generation(ix), n, &one);
-	policy_judge_many(p, index_generation(ix), (const struct name *const[]){n}, 1, many);
-	assert_memory_equal(&one.lists, &many[0].lists, sizeof(one.lists));
+	policy_judge(p, index_generation(ix), n, NULL, &one);
+	policy_judge_many(p, index_generation(ix), (const struct name *const[]){n}, 1, NULL, many);
+	assert_memory_equal(&one.in, &many[0].in, sizeof(one.in));
 	return one;
 }
 
@@ -139,7 +139,7 @@ static struct verdict filtered(const struct policy *p, const struct group_bits *
 	struct judged_name names[2] = {judged(p, a), judged(p, b ? b : a)};
 	struct addr addrs[2] = {address("198.51.100.1"), address(addr ? addr : "198.51.100.2")};
 
-	return policy_filter(p, g, names, b ? 2 : 1, addr ? addrs : NULL, addr ? 2 : 0);
+	return policy_filter(p, g, NULL, 0, names, b ? 2 : 1, addr ? addrs : NULL, addr ? 2 : 0);
 }
 
 static struct steer_result steered(
