@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/import.h"
 #include "cli/load.h"
 
 enum { ARGUMENTS_MAX = 10100, SOCKET_PATH_MAX = 4096 };
@@ -42,7 +43,10 @@ static const struct cli_verb verbs[] = {
         {"log", NULL, NULL, NULL, cli_later, true},
         {"top", NULL, NULL, NULL, cli_later, true},
         {"kernel", NULL, NULL, NULL, cli_later, true},
-        {"import", NULL, NULL, NULL, cli_later, true},
+        {"import", "dnsmasq FILE…", "prints a dnsmasq configuration as ours; names each line it could not carry over",
+                "The DNS side: servers, domains, hosts, records, block lines, nft sets. Files that these name are read too. The result goes to\n"
+                "standard output, what was left out to standard error with its place. A file of nothing but block lines is named as a list.\n",
+                cli_import, false},
 };
 
 int cli_later(struct cli *c, int argc, char **argv)
