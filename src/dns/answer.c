@@ -28,15 +28,25 @@ static void send_bytes(struct worker *w, const struct ask *a, const uint8_t *msg
 		udp_commit(w->udp, len, &a->udp);
 }
 
-static uint8_t *out_buffer(struct worker *w, const struct ask *a)
+static uint8_t *out_buffer(struct worker *w, const struct ask *a, size_t *ret_room)
 {
+	*ret_room = a->is_tcp ? sizeof w->scratch : UDP_OUT_MAX;
 	return a->is_tcp ? w->scratch : udp_reserve(w->udp);
+}
+
+/* Bytes the client takes. */
+static uint16_t answer_limit(const struct ask *a)
+{
+	return a->is_tcp ? WIRE_TCP_MAX : a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX;
 }
 
 void answer_own(struct worker *w, const struct ask *a, const struct wire_own *own)
 {
-	uint8_t *out = out_buffer(w, a);
-	send_bytes(w, a, out, wire_own_build(out, &a->q, a->question, own));
+	struct wire_own limited = *own;
+	size_t room;
+	uint8_t *out = out_buffer(w, a, &room);
+	limited.limit = answer_limit(a);
+	send_bytes(w, a, out, wire_own_build(out, room, &a->q, a->question, &limited));
 }
 
 void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text)
@@ -91,11 +101,11 @@ void answer_none(struct worker *w, const struct ask *a)
 void answer_kept(struct worker *w, const struct ask *a, const struct view *v, bool strips6)
 {
 	struct wire_patch p = { .age_s = v->age_s, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
-	size_t max = a->q.udp_size < UDP_ANSWER_MAX ? a->q.udp_size : UDP_ANSWER_MAX, len = v->len;
+	size_t len = v->len;
 	const uint8_t *msg = v->msg;
 	const uint16_t *ttl_offset = v->ttl_offset;
 	unsigned ttl_count = v->ttl_count;
-	p.limit = a->is_tcp ? WIRE_TCP_MAX : max;
+	p.limit = answer_limit(a);
 	if (v->is_stale) {
 		p.ttl_floor_s = p.ttl_ceiling_s = STALE_TTL_S;
 		p.ede = (msg[3] & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE;
@@ -115,7 +125,7 @@ void answer_kept(struct worker *w, const struct ask *a, const struct view *v, bo
 			ttl_count = w->stripped_walk.ttl_count;
 		}
 	}
-	uint8_t *out = out_buffer(w, a);
-	size_t room = a->is_tcp ? sizeof w->scratch : UDP_OUT_MAX;
+	size_t room;
+	uint8_t *out = out_buffer(w, a, &room);
 	send_bytes(w, a, out, wire_answer_patch(out, room, msg, len, ttl_offset, ttl_count, &a->q, a->question, &p));
 }

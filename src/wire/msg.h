@@ -79,11 +79,11 @@ bool wire_answer_matches(const uint8_t *msg, size_t len, const struct name *qnam
 size_t wire_query_build(uint8_t *out, uint16_t id, const struct name *qname, uint16_t qtype, uint16_t qclass, bool rd, bool cd,
 	uint16_t edns_size, bool has_do);
 
-/* An answer of our own. out must hold WIRE_OWN_MAX bytes; addresses that do not fit in 512 bytes of records are left out. The
- * question is copied from the query packet as it came (`question`, question_len bytes). ede < 0: none; ede_text may be NULL
+/* An answer of our own. out holds `room` bytes, at least WIRE_OWN_MAX: enough without `records`. Addresses that do not fit in 512 bytes are left
+ * out. The question is copied from the query packet as it came (`question`, question_len bytes). ede < 0: none; ede_text may be NULL
  * (at most 120 bytes are used). EDE only when the query had EDNS. */
 enum { WIRE_OWN_MAX = 12 + 260 + 512 + 160 };
-/* A record as it goes out. Integers host order, names in rdata uncompressed. */
+/* A record as it goes out. Integers host order, names in rdata uncompressed. An owner that equals the question's is a pointer to it. */
 struct wire_record { const uint8_t *owner; /* wire name; NULL: the question's */ uint16_t type, rdlen; uint32_t ttl_s; const uint8_t *rdata; };
 struct wire_own {
 	uint8_t rcode;                     /* RCODE_BADVERS is split over OPT */
@@ -91,7 +91,7 @@ struct wire_own {
 	int ede; const char *ede_text;
 	const struct addr *addrs; unsigned addr_count; uint32_t ttl_s; /* A/AAAA records at qname, of the family the qtype asks */
 	const struct wire_record *records; unsigned record_count; /* the answer section; `addrs` come behind */
-	uint16_t limit;                    /* bytes the client takes (UDP), else the records are left out and TC is set; 0: no limit */
+	uint16_t limit;                    /* bytes the client takes (UDP), 0: no limit. What is larger, or than `room`, goes without any record, with TC */
 	bool with_soa; uint32_t soa_ttl_s; /* a synthetic SOA at qname's parent-most useful owner (qname itself): negative answers that clients may cache */
 };
-size_t wire_own_build(uint8_t *out, const struct wire_query *q, const uint8_t *question, const struct wire_own *own);
+size_t wire_own_build(uint8_t *out, size_t room, const struct wire_query *q, const uint8_t *question, const struct wire_own *own);

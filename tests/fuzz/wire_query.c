@@ -22,6 +22,19 @@ static void check_query(const struct wire_query *q, const uint8_t *pkt, size_t l
 	CHECK(name_equal(&again.qname, &q->qname));
 }
 
+static void check_own_answer(const struct wire_query *q, const struct wire_own *own, const uint8_t *out, size_t len)
+{
+	static struct wire_answer answer;
+
+	CHECK(!own->limit || len <= own->limit);
+	if (q->question_len == 0)
+		return;
+	CHECK(wire_answer_walk(&answer, out, len) == 0);
+	CHECK(answer.id == q->id && answer.qtype == q->qtype && name_equal(&answer.chain[0], &q->qname) && !answer.is_cut);
+	CHECK(answer.rcode == (q->has_edns ? own->rcode : own->rcode & 15));
+	CHECK((q->flags & 0x7800) || wire_answer_matches(out, len, &q->qname, q->qtype, q->qclass));
+}
+
 static void check_own(const struct wire_query *q, const uint8_t *pkt, uint8_t choice)
 {
 	static const struct addr addrs[40] = {
@@ -35,18 +48,19 @@ static void check_own(const struct wire_query *q, const uint8_t *pkt, uint8_t ch
 		.with_soa = choice & 0x10,
 		.soa_ttl_s = 30,
 		.limit = choice & 0x20 ? q->udp_size : 0};
-	static struct wire_answer answer;
-	uint8_t out[WIRE_OWN_MAX];
-	size_t len = wire_own_build(out, q, pkt + WIRE_HEADER, &own);
+	static const uint8_t zeros[600];
+	static const struct wire_record records[] = {{.type = 65280, .rdlen = 4, .rdata = zeros},
+		{.owner = (const uint8_t *)"\1a\4test", .type = 65280, .rdlen = sizeof(zeros), .rdata = zeros}};
+	size_t room = WIRE_OWN_MAX + (choice & 0x40 ? choice * 4u : 0), len;
+	uint8_t *out = malloc(room);
 
-	CHECK(len >= WIRE_HEADER && len <= sizeof(out));
-	CHECK(!own.limit || len <= own.limit);
-	if (q->question_len == 0)
-		return;
-	CHECK(wire_answer_walk(&answer, out, len) == 0);
-	CHECK(answer.id == q->id && answer.qtype == q->qtype && name_equal(&answer.chain[0], &q->qname) && !answer.is_cut);
-	CHECK(answer.rcode == (q->has_edns ? own.rcode : own.rcode & 15));
-	CHECK((q->flags & 0x7800) || wire_answer_matches(out, len, &q->qname, q->qtype, q->qclass));
+	own.records = records;
+	own.record_count = choice & 0x80 ? 1 + (choice & 1) : 0;
+	CHECK(out);
+	len = wire_own_build(out, room, q, pkt + WIRE_HEADER, &own);
+	CHECK(len >= WIRE_HEADER && len <= room);
+	check_own_answer(q, &own, out, len);
+	free(out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

@@ -127,7 +127,7 @@ static void a_query_we_build_is_read_back(void **state)
 
 static size_t own(uint8_t *out, const struct wire_query *q, const struct wire_own *o)
 {
-	size_t len = wire_own_build(out, q, m.bytes + WIRE_HEADER, o);
+	size_t len = wire_own_build(out, WIRE_OWN_MAX, q, m.bytes + WIRE_HEADER, o);
 
 	assert_in_range(len, 12, WIRE_OWN_MAX);
 	assert_int_equal(wire_answer_walk(&answer, out, len), 0);
@@ -185,7 +185,7 @@ static void own_errors_and_negatives(void **state)
 	assert_int_equal(own(out, &q, &(struct wire_own){.rcode = RCODE_REFUSED, .ede = EDE_PROHIBITED}), m.len);
 	/* A packet without a usable question gets a bare header. */
 	wire_query_parse(&q, m.bytes, 14);
-	assert_int_equal(wire_own_build(out, &q, m.bytes + 12, &(struct wire_own){.rcode = RCODE_FORMERR, .ede = EDE_NONE}), 12);
+	assert_int_equal(wire_own_build(out, sizeof(out), &q, m.bytes + 12, &(struct wire_own){.rcode = RCODE_FORMERR, .ede = EDE_NONE}), 12);
 	assert_memory_equal(out, "\x12\x34\x81\x81\0\0\0\0\0\0\0\0", 12);
 }
 
@@ -217,6 +217,77 @@ static void own_answers_keep_their_bounds(void **state)
 	assert_true(len <= 512 && (answer.flags & FLAG_TC) && answer.ancount == 0 && answer.nscount == 0);
 }
 
+/* An alias, what it leads to, and a record of a type that is opaque to us. */
+static const uint8_t printer[] = "\7printer\3lan", nas[] = "\3nas\3lan", opaque[300];
+static const struct wire_record local_records[] = {
+	{.type = RR_CNAME, .rdlen = 13, .ttl_s = 60, .rdata = printer},
+	{.owner = printer, .type = RR_A, .rdlen = 4, .ttl_s = 30, .rdata = (const uint8_t *)"\300\250\10\11"},
+	{.owner = nas, .type = RR_TXT, .rdlen = 0, .ttl_s = 90}};
+
+static void own_records(void **state)
+{
+	struct wire_own o = {.ede = EDE_NONE, .aa = true, .records = local_records, .record_count = 3};
+	uint8_t out[WIRE_OWN_MAX];
+	struct wire_query q;
+
+	make_head(&m, FLAG_RD, 0, 0, 0, "NAS.Lan", RR_A);
+	parse(&q);
+	/* The question's name is a pointer, given or not; the other name is whole. */
+	assert_int_equal(own(out, &q, &o), m.len + (12 + 13) + (13 + 10 + 4) + 12);
+	assert_true(answer.ancount == 3 && answer.chain_len == 2 && answer.ttl_min_s == 30 && (answer.flags & FLAG_AA));
+	assert_name(&answer.chain[1], "printer.lan");
+	assert_true(answer.addr_count == 1 && answer.addrs[0].b[3] == 9);
+	/* Addresses and SOA stand behind them. */
+	o.addrs = (const struct addr[]){{AF_INET, {192, 0, 2, 1}}};
+	o.addr_count = 1;
+	o.records = &local_records[2];
+	o.record_count = 1;
+	o.with_soa = true;
+	own(out, &q, &o);
+	assert_true(answer.ancount == 2 && answer.nscount == 1 && answer.addr_count == 1);
+}
+
+static void own_records_fit_or_are_cut(void **state)
+{
+	static const struct wire_record one = {.type = 65280, .rdlen = sizeof(opaque), .ttl_s = 60, .rdata = opaque};
+	static struct wire_record many[300];
+	static uint8_t out[WIRE_TCP_MAX + 1];
+	struct wire_own o = {.ede = EDE_OTHER, .ede_text = "why", .records = many, .record_count = 1};
+	size_t head = 12 + 9 + 4, edns = 11 + 4 + 2 + 3, fits, n;
+	struct wire_query q;
+
+	for (unsigned i = 0; i < 300; i++)
+		many[i] = one;
+	make_head(&m, FLAG_RD, 0, 0, 1, "nas.lan", 65280);
+	make_opt(1232, 0);
+	parse(&q);
+	/* The limit to the byte. */
+	o.limit = (uint16_t)(head + 12 + 300 + edns);
+	assert_int_equal(wire_own_build(out, sizeof(out), &q, m.bytes + 12, &o), o.limit);
+	o.limit--;
+	assert_int_equal(wire_own_build(out, sizeof(out), &q, m.bytes + 12, &o), head + edns);
+	assert_int_equal(wire_answer_walk(&answer, out, head + edns), 0);
+	assert_true((answer.flags & FLAG_TC) && !answer.ancount);
+	/* The buffer to the byte, and no byte behind it. */
+	o.limit = 0;
+	fits = (sizeof(out) - 1 - head - edns) / 312;
+	for (o.record_count = 3; o.record_count <= fits + 1; o.record_count++) {
+		size_t need = head + 312 * (size_t)o.record_count + edns;
+
+		memset(out, 0xee, sizeof(out));
+		n = wire_own_build(out, need < sizeof(out) - 1 ? need : sizeof(out), &q, m.bytes + 12, &o);
+		assert_int_equal(n, o.record_count <= fits ? need : head + edns);
+		assert_int_equal(!(out[2] & FLAG_TC >> 8), o.record_count <= fits);
+		if (o.record_count > fits)
+			continue;
+		assert_int_equal(out[need], 0xee);
+		memset(out, 0xee, sizeof(out));
+		assert_int_equal(wire_own_build(out, need - 1, &q, m.bytes + 12, &o), head + edns);
+		assert_true(out[2] & FLAG_TC >> 8);
+		assert_int_equal(out[need - 1], 0xee);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +298,8 @@ int main(void)
 		cmocka_unit_test(own_addresses),
 		cmocka_unit_test(own_errors_and_negatives),
 		cmocka_unit_test(own_answers_keep_their_bounds),
+		cmocka_unit_test(own_records),
+		cmocka_unit_test(own_records_fit_or_are_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
