@@ -19,11 +19,13 @@ enum worker_counter { C_QUERIES, C_UDP, C_TCP, C_MALFORMED, C_REFUSED, C_LOCAL, 
 	C_WAY_DOWN, C_SERVFAIL, C_FULL, C_UNSAFE, C_COUNT };
 extern const char *const worker_counter_name[C_COUNT];
 
+struct local;
 struct worker_shared {
 	struct cache *cache;
 	struct holds *holds;
 	const struct steer_shared *steer;
 	_Atomic(const struct links *) links;
+	_Atomic(const struct local *) local; /* names answered here, as links is */
 	/* Way-bound sockets for a group's server, brought by the parent; -EAGAIN: none now, asked for. Any worker thread. */
 	int (*take_socket)(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);
 	void *take_ctx;
