@@ -5,7 +5,7 @@
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjansson-dev libmnl-dev libnftnl-dev libnetfilter-conntrack-dev liburcu-dev
-	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libcmocka-dev"
+	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libknot-dev libcmocka-dev"
 case "${1:-}" in
 build) wanted="$build" ;;
 test) wanted="$build python3 python3-dnspython python3-yaml nftables iproute2 conntrack bind9-dnsutils knot-dnsutils mandoc" ;;

@@ -14,9 +14,23 @@ static void upstreams_advise(struct load *l, const struct node *root)
 	for (unsigned i = 0; i < c->upstream_count; i++) {
 		const struct cfg_upstream *up = &c->upstreams[i];
 		const struct node *n = node_child(nodes, up->name);
-		if ((int)i != c->default_upstream && up->way < 0 && n && !n->is_incomplete)
+		if ((int)i != c->default_upstream && up->way < 0 && !node_child(n, "domains") && n && !n->is_incomplete)
 			report_add(l->r, false, &up->place,
-			        "nothing asks upstream `%s`; name it as the `upstream` of a way, or take it out", up->name);
+			        "nothing asks upstream `%s`; give it `domains`, name it as the `upstream` of a way, or take it out",
+			        up->name);
+	}
+}
+
+static void filters_advise(struct load *l, const struct node *root)
+{
+	const struct node *filter = node_child(root, "filter");
+	const struct node *n = filter ? filter->first : NULL;
+	for (unsigned i = 0; n && i < l->c->filter_count; i++, n = n->next) {
+		const struct cfg_filter *f = &l->c->filters[i];
+		const struct node *ttl = node_child(n, "ttl");
+		if (ttl && (f->allow || f->block == BLOCK_REFUSE || f->block == BLOCK_DROP))
+			report_add(l->r, false, &ttl->key_place,
+			        "`ttl` has no effect on rule `%s`, which makes no answer that clients keep; take it out", f->name);
 	}
 }
 
@@ -106,6 +120,7 @@ void advise(struct load *l, const struct node *root)
 		        "`server.listen` is not given: only this machine can ask, at 127.0.0.1@53; name the interfaces of the "
 		        "clients");
 	upstreams_advise(l, root);
+	filters_advise(l, root);
 	groups_advise(l);
 	ways_advise(l);
 	lookups_advise(l);

@@ -9,24 +9,36 @@
 
 static const char bundle_magic[] = "nameway-bundle 1\n";
 
+static const struct {
+	const char *word;
+	size_t text_max;
+} kinds[] = {[BUNDLE_FILE] = {"file", CONFIG_FILE_MAX}, [BUNDLE_RESOLV] = {"resolv", RESOLV_TEXT_MAX},
+        [BUNDLE_MACHINE] = {"machine", MACHINE_TEXT_MAX}};
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
+
 int bundle_begin(struct buf *b, const char *cwd)
 {
 	return buf_printf(b, "%scwd %zu\n%s\n", bundle_magic, strlen(cwd), cwd);
 }
 
-int bundle_add(struct buf *b, const char *path, const char *text, size_t len)
+int bundle_add_kind(struct buf *b, enum bundle_kind kind, const char *path, const char *text, size_t len)
 {
-	int r = buf_printf(b, "file %zu %zu\n%s\n", strlen(path), len, path);
+	int r = buf_printf(b, "%s %zu %zu\n%s\n", kinds[kind].word, strlen(path), len, path);
 	if (r < 0)
 		return r;
 	r = buf_add(b, text, len);
 	return r < 0 ? r : buf_add(b, "\n", 1);
 }
 
-int bundle_end(struct buf *b, unsigned files)
+int bundle_add(struct buf *b, const char *path, const char *text, size_t len)
+{
+	return bundle_add_kind(b, BUNDLE_FILE, path, text, len);
+}
+
+int bundle_end(struct buf *b, unsigned members)
 {
 	uint64_t hash = hash_bytes(b->bytes, b->len, 0);
-	return buf_printf(b, "end %u %016" PRIx64 "\n", files, hash);
+	return buf_printf(b, "end %u %016" PRIx64 "\n", members, hash);
 }
 
 /* Takes one header line as a C string without its line end. */
@@ -68,15 +80,15 @@ static int trailer_take(struct bundle_reader *b)
 	char line[64], again[64];
 	if (line_take(&trailer, line) < 0)
 		return NW_EMALFORMED;
-	unsigned files;
+	unsigned members;
 	uint64_t hash;
-	if (sscanf(line, "end %u %" SCNx64, &files, &hash) != 2)
+	if (sscanf(line, "end %u %" SCNx64, &members, &hash) != 2)
 		return NW_EMALFORMED;
-	snprintf(again, sizeof again, "end %u %016" PRIx64, files, hash);
-	if (strcmp(line, again) || !files || files > BUNDLE_FILES_MAX || hash != hash_bytes(start, (size_t)(nl + 1 - start), 0))
+	snprintf(again, sizeof again, "end %u %016" PRIx64, members, hash);
+	if (strcmp(line, again) || !members || members > BUNDLE_MEMBERS_MAX || hash != hash_bytes(start, (size_t)(nl + 1 - start), 0))
 		return NW_EMALFORMED;
 	b->end = nl + 1;
-	b->left = files;
+	b->left = members;
 	return 0;
 }
 
@@ -98,19 +110,36 @@ int bundle_open(struct bundle_reader *ret, const void *bytes, size_t len)
 	return 0;
 }
 
-int bundle_next(struct bundle_reader *b, struct bundle_file *ret)
+/* "KIND PATH_LEN TEXT_LEN". */
+static int header_parse(const char *line, struct bundle_member *ret)
+{
+	char word[8];
+	if (sscanf(line, "%7[a-z] %zu %zu", word, &ret->path_len, &ret->text_len) != 3)
+		return NW_EMALFORMED;
+	for (unsigned i = 0; i < KIND_COUNT; i++)
+		if (!strcmp(word, kinds[i].word)) {
+			ret->kind = (enum bundle_kind)i;
+			return ret->path_len && ret->path_len <= BUNDLE_PATH_MAX && ret->text_len <= kinds[i].text_max ? 0
+			                                                                                               : NW_EMALFORMED;
+		}
+	return NW_EMALFORMED;
+}
+
+int bundle_next(struct bundle_reader *b, struct bundle_member *ret)
 {
 	char line[64];
-	struct bundle_file f;
+	struct bundle_member m;
 	if (!b->left)
-		return b->at == b->end ? 0 : NW_EMALFORMED;
-	if (line_take(b, line) < 0 || sscanf(line, "file %zu %zu", &f.path_len, &f.text_len) != 2)
+		return b->at == b->end && b->has_file ? 0 : NW_EMALFORMED;
+	if (line_take(b, line) < 0 || header_parse(line, &m) < 0)
 		return NW_EMALFORMED;
-	if (!f.path_len || f.path_len > BUNDLE_PATH_MAX || f.text_len > CONFIG_FILE_MAX)
+	if (m.kind < b->last || (m.kind == BUNDLE_MACHINE && b->last == BUNDLE_MACHINE))
 		return NW_EMALFORMED;
-	if (bytes_take(b, &f.path, f.path_len) < 0 || memchr(f.path, 0, f.path_len) || bytes_take(b, &f.text, f.text_len) < 0)
+	if (bytes_take(b, &m.path, m.path_len) < 0 || memchr(m.path, 0, m.path_len) || bytes_take(b, &m.text, m.text_len) < 0)
 		return NW_EMALFORMED;
 	b->left--;
-	*ret = f;
+	b->last = m.kind;
+	b->has_file = b->has_file || m.kind == BUNDLE_FILE;
+	*ret = m;
 	return 1;
 }

@@ -36,6 +36,14 @@ static void files_check(struct checking *k)
 	}
 }
 
+static void hosts_check(struct checking *k)
+{
+	for (unsigned i = 0; i < k->c->local.host_count; i++)
+		if (access(k->c->local.hosts[i], R_OK) < 0)
+			report_add(k->r, false, NULL, "`local.hosts`: %s cannot be read: %s; its names are answered when it is there",
+			        k->c->local.hosts[i], strerror(errno));
+}
+
 static void ifname_check(struct checking *k, const struct place *p, const char *what, const char *ifname)
 {
 	if (*ifname && !if_nametoindex(ifname))
@@ -116,6 +124,7 @@ void config_check_system(const struct config *c, struct report *r)
 	struct checking k = {c, r};
 	user_check(&k);
 	files_check(&k);
+	hosts_check(&k);
 	interfaces_check(&k);
 	forwarding_check(&k);
 }

@@ -72,7 +72,7 @@ struct cfg_hijack { bool is_on; char (*interfaces)[IFNAME_MAX]; unsigned interfa
 struct cfg_cache { uint64_t bytes; uint32_t serve_stale_s /* 0: never */, ttl_min_s, ttl_max_s, negative_ttl_max_s; bool prefetch; };
 /* A record as it goes out: rdata in wire form, names in it uncompressed. */
 enum owner_scope { OWNER_EXACT, OWNER_WILDCARD /* "*.x": names under x that have none of their own (RFC 4592) */, OWNER_SUBTREE /* ".x": x and everything under it */ };
-struct cfg_record { struct place place; struct name owner; enum owner_scope scope; uint16_t type, rdlen; uint32_t ttl_s; const uint8_t *rdata; };
+struct cfg_record { struct place place; struct name owner; /* x, whatever the scope */ enum owner_scope scope; uint16_t type, rdlen; uint32_t ttl_s; const uint8_t *rdata; };
 struct cfg_local { const char **hosts; /* absolute paths */ unsigned host_count; struct name domain; bool has_domain; struct cfg_record *records; unsigned record_count;
 	bool is_rebind_protected; struct name *rebind_allow; unsigned rebind_allow_count; };
 
@@ -98,13 +98,17 @@ void report_init(struct report *r);
 void report_free(struct report *r);
 void report_add(struct report *r, bool is_error, const struct place *p /* may be NULL */, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* A bundle is the main file and its includes as one byte string (each: path, length, bytes), so that every process parses the same text.
- * config_bundle_read does the file I/O (parent and --check only); config_parse does none. The bundle ends in a hash, so a damaged last
- * good one is refused (NW_EMALFORMED). Whatever fails is in the report. */
+/* A bundle is the main file and its includes as one byte string (each: path, length, bytes), with the resolv.conf files that upstream
+ * groups name and what must be known of this machine's interfaces for them, so that every process parses the same text.
+ * config_bundle_read and config_bundle_refresh do the I/O (parent and --check only); config_parse does none. The bundle ends in a
+ * hash, so a damaged last good one is refused (NW_EMALFORMED). Whatever fails is in the report. */
 /* Initialises ret, which the caller frees also after a failure (it is empty then). Faults in the files' text are left to config_parse;
  * what cannot be opened or included is NW_ECONFIG. A relative path is kept as it is for messages and resolved against the directory
  * of this moment, which the bundle remembers. */
 int config_bundle_read(struct buf *ret, const char *path, struct report *r);
+/* The same configuration text as in a bundle, with its resolv.conf files and this machine's addresses read again. The result is equal to the old
+ * bundle byte for byte when nothing changed. ret as above; 0, NW_EMALFORMED, -ENOMEM (both in the report). */
+int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, struct report *r);
 int config_parse(struct config **ret, const void *bundle, size_t len, struct report *r); /* 0, NW_ECONFIG, NW_EMALFORMED, -ENOMEM; ret is untouched on failure */
 void config_free(struct config *c);
 /* Warnings about this machine: files, users, interfaces that do not exist; ways without a check the kernel needs. --check only. */

@@ -40,29 +40,59 @@ const struct schema_key schema_keys[] = {
 	SECTION("server.log", "What is said, and where."),
 	VALUE("server.log.level", "`error`, `warn`, `info` or `debug`", "info", "The least important message that is logged."),
 	VALUE("server.log.to", "`stderr`", "stderr", "Where messages go."),
-	VALUE("server.log.queries", "`false`", "false", "The query log; `true` is not in this version."),
+	VALUE("server.log.queries", "`true` or `false`", "false",
+		"Whether every question is written to the query log, which the verb `log` shows. It is kept in `server.state`."),
+	VALUE("server.log.keep", "duration, 1h to 3650d", "7d", "How long the query log is kept."),
+	VALUE("server.log.size", "size, 1MiB to 64GiB", "64MiB",
+		"How much room the query log may take; beyond it the oldest goes first."),
 
 	NAMED("upstreams", CONFIG_UPSTREAMS_MAX,
-		"Groups of resolvers that questions are passed to. The group `default` is asked unless a steered way names "
-		"its own."),
-	VALUES("upstreams.*.servers", CONFIG_SERVERS_MAX, "list of \"ADDRESS@PORT\"", "none; needed",
-		"The resolvers, the port 53 when left out."),
-	VALUE("upstreams.*.strategy", "`ordered`", "ordered",
-		"`ordered`: the first that works, in the order given. `fastest` and `all` are not in this version."),
-	LATER("upstreams.*.resolv-conf"),
-	LATER("upstreams.*.domains"),
+		"Groups of resolvers that questions are passed to. A question goes to the group whose `domains` hold its "
+		"name, else to the one of the way it is steered to, else to `default`."),
+	VALUES("upstreams.*.servers", CONFIG_SERVERS_MAX, "list of \"ADDRESS@PORT\"",
+		"none; needed without `resolv-conf`", "The resolvers, the port 53 when left out."),
+	VALUE("upstreams.*.resolv-conf", "path", "none",
+		"A file in the form of resolv.conf whose `nameserver` lines are further resolvers; everything else in it is "
+		"passed over. It is followed: what it says counts as soon as it changes. An address where nameway itself "
+		"listens is left out. While the file is missing or names none, questions of a group without `servers` fail."),
+	VALUE("upstreams.*.strategy", "`ordered`, `fastest` or `all`", "ordered",
+		"`ordered`: the first that works, in the order given. `fastest`: the one that answers soonest, the others "
+		"tried now and then. `all`: every one at once, the first good answer counts."),
+	VALUES("upstreams.*.domains", CONFIG_DOMAINS_MAX, "list of domain names", "none",
+		"Names at and under which this group is asked, whoever asks and wherever the name is steered; the longest "
+		"that fits decides. They come before special-use handling. A domain belongs to one group."),
+	VALUE("upstreams.*.max-in-flight", "number, 1 to 65536", "8192",
+		"Questions that a worker may have open at this group; more are answered SERVFAIL."),
+	VALUE("upstreams.*.random-case", "`true` or `false`", "false",
+		"Whether the letters of questions are sent in random case and must come back so, which makes forging harder. "
+		"A few servers do not give them back."),
 	LATER("upstreams.*.tls"),
 
 	SECTION("cache", "Answers kept."),
 	VALUE("cache.size", "size, 1MiB to 1TiB", "64MiB", "Memory for answers, shared by all workers."),
-	LATER("cache.serve-stale"),
-	LATER("cache.prefetch"),
+	VALUE("cache.serve-stale", "duration, 1s to 30d, or `off`", "off",
+		"How long after its end an answer may still be given while no upstream answers in time."),
+	VALUE("cache.prefetch", "`true` or `false`", "false",
+		"Whether answers that are asked for often are fetched again shortly before they end."),
+	VALUE("cache.ttl-min", "duration, 0s to 1h", "0s", "An answer is kept at least so long, and is given out with that TTL."),
+	VALUE("cache.ttl-max", "duration, 1s to 1d", "1d", "An answer is kept no longer, and is given out with no larger TTL."),
+	VALUE("cache.negative-ttl-max", "duration, 0s to 1h", "1h",
+		"The same for answers that say that there is no such name or record; 0s keeps none of them."),
 
 	SECTION("local", "Names answered here."),
 	VALUE("local.domain", "domain name", "none", "The local domain: its names are never asked upstream."),
-	LATER("local.hosts"),
-	LATER("local.records"),
-	LATER("local.rebind-protection"),
+	VALUES("local.hosts", CONFIG_HOSTS_MAX, "list of paths", "none",
+		"Files in the form of /etc/hosts: names and the addresses they have, and for each address its name (PTR). They "
+		"are followed."),
+	VALUES("local.records", CONFIG_RECORDS_MAX, "list of \"OWNER [TTL] TYPE DATA\"", "none",
+		"Records that are answered here, written as in a zone file, of any type; the TTL is 60 seconds when left out. "
+		"Every name in them is whole, the final dot does not matter. The owner `*.x` stands for names under x that have "
+		"no records of their own, `.x` for x and everything under it. A CNAME stands alone at its owner."),
+	SECTION("local.rebind-protection",
+		"When given, `{}` suffices: answers from upstream that carry private, loopback or link-local addresses are not "
+		"passed on."),
+	EXCEPT("local.rebind-protection.allow", VALUES_MAX, "list of domain names",
+		"Names at and under which such addresses are fine."),
 
 	NAMED("clients", CONFIG_GROUPS_MAX,
 		"Groups of clients, who asks. The keys of one group must all hold; values of one key are alternatives; "
@@ -81,13 +111,15 @@ const struct schema_key schema_keys[] = {
 	NAMED("lists", CONFIG_LISTS_MAX, "Lists of names, addresses and prefixes, from files that are followed."),
 	VALUES("lists.*.files", FEW_MAX, "list of paths and globs", "none; needed",
 		"Relative to the configuration file that names them."),
-	VALUE("lists.*.format", "`auto` or `domains`", "auto",
+	VALUE("lists.*.format", "`auto`, `domains`, `hosts`, `adblock` or `dnsmasq`", "auto",
 		"`domains`: a name or prefix a line; `=x` is only x, `*.x` and `.x` are x and all under it as is `x`, `!x` "
-		"exempts. `hosts`, `adblock` and `dnsmasq` are not in this version."),
+		"exempts. `hosts`: an address and names; the address does not count. `adblock`: `||x^`, `@@`, and what else "
+		"decides about names. `dnsmasq`: `address=`, `server=`, `local=` and the like. `auto`: what the file looks like."),
+	VALUE("lists.*.match", "`exact` or `suffix`", "by the format: `exact` for hosts, else `suffix`",
+		"Whether a name without a mark of its own stands for itself only, or for everything under it too."),
 	VALUE("lists.*.shrink-limit", "share, 0% to 100%", "50%",
 		"An update that takes away more than this share is held back until `nameway list reload NAME --accept`. 100% "
 		"accepts everything."),
-	LATER("lists.*.match"),
 	LATER("lists.*.rpz"),
 	LATER("lists.*.zone"),
 	LATER("lists.*.override"),
@@ -145,11 +177,13 @@ const struct schema_key schema_keys[] = {
 	VALUES("filter[].names", FEW_MAX, "list of names from `lists`", "every name", "What is asked: a name in any of them."),
 	EXCEPT("filter[].except-names", FEW_MAX, "list of names from `lists`", "Names in them are not matched."),
 	VALUE("filter[].block", "`nxdomain`, `nodata`, `zero`, `refuse` or `drop`", "none",
-		"The answer: no such name, no such record, 0.0.0.0 and ::, REFUSED, or none at all. A rule has `block` or "
-		"`allow`."),
+		"The answer: no such name, no such record, 0.0.0.0 and ::, REFUSED, or none at all. A rule has one of "
+		"`block`, `allow`, `answer` and `cname`."),
 	VALUE("filter[].allow", "`true`", "none", "The name is answered whatever later rules say."),
-	LATER("filter[].answer"),
-	LATER("filter[].cname"),
+	VALUES("filter[].answer", CONFIG_ANSWERS_MAX, "list of addresses", "none",
+		"The answer to A and AAAA questions; all other types, and the family without an address, get an empty one."),
+	VALUE("filter[].cname", "domain name", "none", "The answer is what that name has, as its alias."),
+	VALUE("filter[].ttl", "duration, 0s to 1d", "60s", "How long clients may keep what the rule answers."),
 
 	{"steer", SHAPE_RULES, CONFIG_RULES_MAX, "sequence of rules", NULL, true,
 		"Which exit? The first rule that matches decides; without one, the main table."},

@@ -6,16 +6,20 @@
 static int list_load(struct load *l, const struct node *n, struct cfg_list *list)
 {
 	static const struct choice formats[] = {{"auto", FORMAT_AUTO, true}, {"domains", FORMAT_DOMAINS, true},
-	        {"hosts", 0, false}, {"adblock", 0, false}, {"dnsmasq", 0, false}};
-	const struct node *files = node_child(n, "files"), *format = node_child(n, "format"),
+	        {"hosts", FORMAT_HOSTS, true}, {"adblock", FORMAT_ADBLOCK, true}, {"dnsmasq", FORMAT_DNSMASQ, true}};
+	static const struct choice matches[] = {{"exact", MATCH_EXACT, true}, {"suffix", MATCH_SUFFIX, true}};
+	const struct node *files = node_child(n, "files"), *format = node_child(n, "format"), *match = node_child(n, "match"),
 	                  *limit = node_child(n, "shrink-limit");
-	int chosen = FORMAT_AUTO;
+	int chosen = FORMAT_AUTO, match_chosen = MATCH_BY_FORMAT;
 	list->place = n->key_place;
 	list->name = n->key;
 	list->shrink_limit_pct = 50;
 	if (format)
 		value_choice(l, format, formats, sizeof formats / sizeof *formats, &chosen);
+	if (match)
+		value_choice(l, match, matches, sizeof matches / sizeof *matches, &match_chosen);
 	list->format = (enum list_format_id)chosen;
+	list->match = (enum list_match)match_chosen;
 	if (limit)
 		value_percent(l, limit, &list->shrink_limit_pct);
 	if (!files) {
@@ -23,16 +27,7 @@ static int list_load(struct load *l, const struct node *n, struct cfg_list *list
 			report_add(l->r, true, &n->key_place, "list `%s` has no files; add `files: [PATH]`", n->key);
 		return 0;
 	}
-	list->files = arena_alloc(l->c->arena, value_count(files) * sizeof *list->files);
-	if (!list->files)
-		return -ENOMEM;
-	for (const struct node *v = value_first(files); v; v = value_next(files, v)) {
-		int r = value_path(l, v, &list->files[list->file_count]);
-		if (r == -ENOMEM)
-			return r;
-		list->file_count += r == 0;
-	}
-	return 0;
+	return values_path(l, files, &list->files, &list->file_count);
 }
 
 int load_lists(struct load *l, const struct node *root)

@@ -105,24 +105,53 @@ int names_resolve_all(struct load *l, const struct names *names, const struct no
 	return 0;
 }
 
-/* All files of the bundle as one tree. */
-static int trees_read(struct load *l, struct node **ret, struct bundle_reader *b)
+static char *text_take(struct load *l, const char *bytes, size_t len)
+{
+	char *text = arena_alloc(l->c->arena, len + 1);
+	if (text)
+		memcpy(text, bytes, len);
+	return text;
+}
+
+static int file_take(struct load *l, struct tree *t, struct node **root, const struct bundle_member *m)
+{
+	struct node *file_root;
+	const char *path = text_take(l, m->path, m->path_len);
+	if (!path)
+		return -ENOMEM;
+	int r = tree_parse(&file_root, t, path, m->text, m->text_len);
+	if (r >= 0 && *root)
+		r = tree_merge(t, *root, file_root);
+	else if (r >= 0)
+		*root = file_root;
+	return r;
+}
+
+static int resolv_take(struct load *l, const struct bundle_member *m)
+{
+	const char *path = text_take(l, m->path, m->path_len);
+	if (!l->resolvs)
+		l->resolvs = arena_alloc(l->c->arena, BUNDLE_MEMBERS_MAX * sizeof *l->resolvs);
+	if (!path || !l->resolvs)
+		return -ENOMEM;
+	l->resolvs[l->resolv_count++] = (struct load_resolv){path, m->text, m->text_len};
+	return 0;
+}
+
+/* All files of the bundle as one tree, and what stands behind them. */
+static int members_read(struct load *l, struct node **ret, struct bundle_reader *b)
 {
 	struct tree t = {.arena = l->c->arena, .report = l->r};
-	struct bundle_file f;
+	struct bundle_member m;
 	struct node *root = NULL;
 	int r, outcome = 0;
-	while ((r = bundle_next(b, &f)) > 0) {
-		struct node *file_root;
-		char *path = arena_alloc(t.arena, f.path_len + 1);
-		if (!path)
-			return -ENOMEM;
-		memcpy(path, f.path, f.path_len);
-		r = tree_parse(&file_root, &t, path, f.text, f.text_len);
-		if (r >= 0 && root)
-			r = tree_merge(&t, root, file_root);
-		else if (r >= 0)
-			root = file_root;
+	while ((r = bundle_next(b, &m)) > 0) {
+		if (m.kind == BUNDLE_FILE)
+			r = file_take(l, &t, &root, &m);
+		else if (m.kind == BUNDLE_RESOLV)
+			r = resolv_take(l, &m);
+		else
+			r = machine_parse(&l->machine, l->c->arena, m.text, m.text_len);
 		if (r < 0 && r != NW_ECONFIG)
 			return r;
 		/* What an unreadable file would have defined is missing: saying so for every reference to it helps nobody. */
@@ -130,22 +159,6 @@ static int trees_read(struct load *l, struct node **ret, struct bundle_reader *b
 	}
 	*ret = root;
 	return r < 0 ? r : outcome;
-}
-
-static int local_and_cache_load(struct load *l, const struct node *root)
-{
-	const struct node *domain = node_child(node_child(root, "local"), "domain");
-	const struct node *size = node_child(node_child(root, "cache"), "size");
-	l->c->cache.bytes = 64 << 20;
-	if (size)
-		value_size(l, size, 1 << 20, 1ULL << 40, &l->c->cache.bytes);
-	if (!domain)
-		return 0;
-	if (name_from_user_text(&l->c->local.domain, domain->text, strlen(domain->text)) < 0 || !l->c->local.domain.labels)
-		value_refuse(l, domain, "is not a domain name; write it like lan or home.example");
-	else
-		l->c->local.has_domain = true;
-	return 0;
 }
 
 static int sections_load(struct load *l, const struct node *root)
@@ -157,7 +170,8 @@ static int sections_load(struct load *l, const struct node *root)
 	        load_lists,
 	        load_ways,
 	        load_rules,
-	        local_and_cache_load,
+	        load_local,
+	        load_cache,
 	};
 	for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
 		int r = loads[i](l, root);
@@ -177,12 +191,10 @@ static int bundle_load(struct load *l, const void *bytes, size_t len)
 	int r = bundle_open(&b, bytes, len);
 	if (r < 0)
 		return r;
-	char *cwd = arena_alloc(l->c->arena, b.cwd_len + 2);
-	if (!cwd)
+	l->cwd = text_take(l, b.cwd_len ? b.cwd : "/", b.cwd_len ? b.cwd_len : 1);
+	if (!l->cwd)
 		return -ENOMEM;
-	memcpy(cwd, b.cwd_len ? b.cwd : "/", b.cwd_len ? b.cwd_len : 1);
-	l->cwd = cwd;
-	r = trees_read(l, &root, &b);
+	r = members_read(l, &root, &b);
 	if (r < 0)
 		return r;
 	schema_check(root, l->r);

@@ -11,6 +11,10 @@ int load_upstreams(struct load *l, const struct node *root);
 int load_lists(struct load *l, const struct node *root);
 int load_ways(struct load *l, const struct node *root);
 int load_rules(struct load *l, const struct node *root);
+int load_local(struct load *l, const struct node *root);
+int load_cache(struct load *l, const struct node *root);
+
+int records_load(struct load *l, const struct node *records);     /* local.records */
 
 void ways_number(struct load *l);                                 /* marks and table numbers */
 void ways_fallbacks(struct load *l, const struct node *ways);
@@ -32,4 +36,5 @@ int names_resolve(struct load *l, const struct names *names, const struct node *
 /* Indexes without doubles, in the order given. */
 int names_resolve_all(struct load *l, const struct names *names, const struct node *n, struct ids *ret);
 
-bool listens_at(const struct config *c, const struct endpoint *e);
+/* Whether nameway itself would get what is sent there: by an address it listens at, or by one of an interface it listens on. */
+bool listens_at(const struct load *l, const struct endpoint *e);

@@ -53,27 +53,77 @@ static bool uses_incomplete(const struct node *root, const struct node *rule)
 	return rule->is_incomplete;
 }
 
-static int filter_load(struct load *l, const struct node *root, const struct node *n, struct cfg_filter *f)
+static int answers_load(struct load *l, const struct node *n, struct cfg_filter *f)
+{
+	f->answers = arena_alloc(l->c->arena, (value_count(n) + 1) * sizeof *f->answers);
+	if (!f->answers)
+		return -ENOMEM;
+	for (const struct node *v = value_first(n); v; v = value_next(n, v)) {
+		struct addr *a = &f->answers[f->answer_count];
+		bool is_new = true;
+		if (value_addr(l, v, a) < 0)
+			continue;
+		for (unsigned i = 0; i < f->answer_count; i++)
+			is_new = is_new && !addr_equal(&f->answers[i], a);
+		if (is_new)
+			f->answer_count++;
+		else
+			value_refuse(l, v, "stands here twice; take one out");
+	}
+	f->block = BLOCK_ANSWER;
+	return 0;
+}
+
+static void cname_load(struct load *l, const struct node *n, struct cfg_filter *f)
+{
+	if (name_from_user_text(&f->cname, n->text, strlen(n->text)) < 0 || !f->cname.labels)
+		value_refuse(l, n, "is not a domain name; write the name whose addresses are the answer, as www.example.com");
+	f->block = BLOCK_CNAME;
+}
+
+/* What the rule does: exactly one of these. */
+static int outcome_load(struct load *l, const struct node *root, const struct node *n, struct cfg_filter *f)
 {
 	static const struct choice blocks[] = {{"nxdomain", BLOCK_NXDOMAIN, true}, {"nodata", BLOCK_NODATA, true},
 	        {"zero", BLOCK_ZERO, true}, {"refuse", BLOCK_REFUSE, true}, {"drop", BLOCK_DROP, true}};
-	const struct node *block = node_child(n, "block"), *allow = node_child(n, "allow");
-	struct rule_fields fields = {&f->name, &f->enabled, &f->clients, &f->except_clients, &f->names, &f->except_names};
-	int chosen = BLOCK_NONE;
-	f->place = n->place;
-	int r = fields_load(l, n, l->c->filter_count, &fields);
-	if (r < 0)
-		return r;
+	static const char *const keys[] = {"block", "allow", "answer", "cname"};
+	const struct node *block = node_child(n, "block"), *allow = node_child(n, "allow"), *answer = node_child(n, "answer"),
+	                  *cname = node_child(n, "cname"), *ttl = node_child(n, "ttl"), *given = NULL;
+	int chosen = BLOCK_NONE, r = 0;
+	uint64_t ttl_ms = 60000;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const struct node *k = node_child(n, keys[i]);
+		if (k && given)
+			report_add(l->r, true, &k->key_place, "the rule has both `%s` and `%s`; keep one of them", given->key, k->key);
+		given = given ? given : k;
+	}
+	if (!given && !uses_incomplete(root, n))
+		report_add(l->r, true, &n->place,
+		        "the rule says neither `block` nor `allow`, `answer` or `cname`; add `block: nxdomain` or `allow: true`");
+	if (allow && value_bool(l, allow, &f->allow) == 0 && !f->allow)
+		value_refuse(l, allow, "says nothing; write `allow: true`, or `block: nxdomain`");
 	if (block)
 		value_choice(l, block, blocks, sizeof blocks / sizeof *blocks, &chosen);
 	f->block = (enum block_kind)chosen;
-	if (allow && value_bool(l, allow, &f->allow) == 0 && !f->allow)
-		value_refuse(l, allow, "says nothing; write `allow: true`, or `block: nxdomain`");
-	if (block && allow)
-		report_add(l->r, true, &allow->key_place, "the rule has both `block` and `allow`; keep one of them");
-	else if (!block && !allow && !uses_incomplete(root, n))
-		report_add(l->r, true, &n->place,
-		        "the rule says neither `block` nor `allow`; add `block: nxdomain` or `allow: true`");
+	if (answer)
+		r = answers_load(l, answer, f);
+	if (cname)
+		cname_load(l, cname, f);
+	if (ttl)
+		value_duration(l, ttl, 0, DAY_MS, &ttl_ms);
+	f->ttl_s = (uint32_t)((ttl_ms + 999) / 1000);
+	return r;
+}
+
+static int filter_load(struct load *l, const struct node *root, const struct node *n, struct cfg_filter *f)
+{
+	struct rule_fields fields = {&f->name, &f->enabled, &f->clients, &f->except_clients, &f->names, &f->except_names};
+	f->place = n->place;
+	int r = fields_load(l, n, l->c->filter_count, &fields);
+	if (r >= 0)
+		r = outcome_load(l, root, n, f);
+	if (r < 0)
+		return r;
 	for (const struct cfg_filter *other = l->c->filters; other < f; other++)
 		if (!strcmp(other->name, f->name))
 			twin_report(l, &f->place, f->name, &other->place);

@@ -73,11 +73,35 @@ static int listen_load(struct load *l, const struct node *n, struct cfg_server *
 	return 0;
 }
 
-bool listens_at(const struct config *c, const struct endpoint *e)
+static bool is_any(const struct addr *a)
 {
-	for (unsigned i = 0; i < c->server.listen_count; i++) {
-		const struct cfg_listen *at = &c->server.listen[i];
-		if (!*at->ifname && at->ep.port == e->port && addr_equal(&at->ep.addr, &e->addr))
+	static const uint8_t zero[16];
+	return !memcmp(a->b, zero, sizeof zero);
+}
+
+/* Whether the address is one of the interface's; ifname NULL: of any. */
+static bool is_address_of(const struct machine *m, const char *ifname, const struct endpoint *e)
+{
+	for (unsigned i = 0; i < m->count; i++) {
+		const struct machine_entry *own = &m->v[i];
+		if (addr_equal(&own->addr, &e->addr) && (!e->scope || e->scope == own->index) &&
+		        (!ifname || !strcmp(own->ifname, ifname)))
+			return true;
+	}
+	return false;
+}
+
+bool listens_at(const struct load *l, const struct endpoint *e)
+{
+	const struct cfg_server *s = &l->c->server;
+	for (unsigned i = 0; i < s->listen_count; i++) {
+		const struct cfg_listen *at = &s->listen[i];
+		if (at->ep.port != e->port)
+			continue;
+		if (*at->ifname ? is_address_of(&l->machine, at->ifname, e) : addr_equal(&at->ep.addr, &e->addr))
+			return true;
+		if (!*at->ifname && is_any(&at->ep.addr) && at->ep.addr.family == e->addr.family &&
+		        is_address_of(&l->machine, NULL, e))
 			return true;
 	}
 	return false;
@@ -110,17 +134,23 @@ static void log_load(struct load *l, const struct node *n, struct cfg_server *s)
 {
 	static const struct choice levels[] = {{"error", LOG_L_ERROR, true}, {"warn", LOG_L_WARN, true},
 	        {"info", LOG_L_INFO, true}, {"debug", LOG_L_DEBUG, true}};
-	static const struct choice queries[] = {{"false", 0, true}, {"true", 1, false}};
 	const struct node *level = node_child(n, "level"), *to = node_child(n, "to"), *query_log = node_child(n, "queries");
-	int chosen;
+	const struct node *keep = node_child(n, "keep"), *size = node_child(n, "size");
+	uint64_t keep_ms = 7 * DAY_MS;
 	s->log_level = LOG_L_INFO;
 	s->log_to = "stderr";
+	s->log_bytes = 64 << 20;
 	if (level)
 		value_choice(l, level, levels, 4, &s->log_level);
 	if (to && strcmp(to->text, "stderr"))
 		report_add(l->r, true, &to->place, "`to: %.80s` is not in this version; write `to: stderr`", to->text);
 	if (query_log)
-		value_choice(l, query_log, queries, 2, &chosen);
+		value_bool(l, query_log, &s->log_queries);
+	if (keep)
+		value_duration(l, keep, HOUR_MS, 3650 * DAY_MS, &keep_ms);
+	if (size)
+		value_size(l, size, 1 << 20, 64ULL << 30, &s->log_bytes);
+	s->log_keep_s = (uint32_t)((keep_ms + 999) / 1000);
 }
 
 static void workers_load(struct load *l, const struct node *n, struct cfg_server *s)
@@ -186,7 +216,7 @@ int load_server(struct load *l, const struct node *root)
 	if (mask)
 		value_number(l, mask, 1, UINT32_MAX, &mask_value);
 	if (life)
-		value_duration(l, life, 1000, 7 * 86400000ULL, &life_ms);
+		value_duration(l, life, 1000, 7 * DAY_MS, &life_ms);
 	if (table)
 		value_choice(l, table, protect, 2, &protects);
 	s->mark_mask = (uint32_t)mask_value;

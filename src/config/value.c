@@ -82,7 +82,7 @@ enum { DURATION_COUNT = sizeof durations / sizeof *durations, SIZE_COUNT = sizeo
 /* The largest unit that divides v, for messages. */
 static void quantity_print(char ret[32], uint64_t v, const struct unit *units, unsigned count)
 {
-	unsigned i = count - 1;
+	unsigned i = v ? count - 1 : 1; /* nothing is said in seconds */
 	while (i && v % units[i].factor)
 		i--;
 	snprintf(ret, 32, "%llu%s", (unsigned long long)(v / units[i].factor), units[i].text);
@@ -168,25 +168,69 @@ int value_text(struct load *l, const struct node *n, size_t max_len, const char 
 	return 0;
 }
 
+const char *path_absolute(struct arena *a, const char *cwd, const char *file, const char *text)
+{
+	const char *slash = strrchr(file, '/');
+	int dir_len = slash ? (int)(slash - file) + 1 : 0;
+	if (*text == '/')
+		return arena_strdup(a, text);
+	if (*file == '/')
+		return arena_printf(a, "%.*s%s", dir_len, file, text);
+	return arena_printf(a, "%s%s%.*s%s", cwd, *cwd && cwd[strlen(cwd) - 1] == '/' ? "" : "/", dir_len, file, text);
+}
+
 int value_path(struct load *l, const struct node *n, const char **ret)
 {
-	const char *text, *file = n->place.file, *slash = strrchr(file, '/');
+	const char *text;
 	int r = value_text(l, n, PATH_BYTES_MAX - 1, &text);
 	if (r < 0)
 		return r;
-	int dir_len = slash ? (int)(slash - file) + 1 : 0;
-	const char *path;
-	if (*text == '/')
-		path = text;
-	else if (*file == '/')
-		path = arena_printf(l->c->arena, "%.*s%s", dir_len, file, text);
-	else
-		path = arena_printf(
-		        l->c->arena, "%s%s%.*s%s", l->cwd, l->cwd[strlen(l->cwd) - 1] == '/' ? "" : "/", dir_len, file, text);
+	const char *path = path_absolute(l->c->arena, l->cwd, n->place.file, text);
 	if (!path)
 		return -ENOMEM;
 	if (strlen(path) >= PATH_BYTES_MAX)
 		return value_refuse(l, n, "makes a path longer than 4095 bytes; shorten it");
 	*ret = path;
+	return 0;
+}
+
+int values_path(struct load *l, const struct node *n, const char ***ret, unsigned *count)
+{
+	*count = 0;
+	if (!n)
+		return 0;
+	*ret = arena_alloc(l->c->arena, (value_count(n) + 1) * sizeof **ret);
+	if (!*ret)
+		return -ENOMEM;
+	for (const struct node *v = value_first(n); v; v = value_next(n, v)) {
+		int r = value_path(l, v, &(*ret)[*count]);
+		if (r == -ENOMEM)
+			return r;
+		*count += r == 0;
+	}
+	return 0;
+}
+
+int value_name(struct load *l, const struct node *n, struct name *ret)
+{
+	struct name name;
+	if (name_from_user_text(&name, n->text, strlen(n->text)) < 0 || !name.labels)
+		return value_refuse(l, n, "is not a domain name; write it like lan or home.example");
+	if (name.wire[0] == 1 && name.wire[1] == '*')
+		return value_refuse(l, n, "begins with `*`, but names under it are meant anyway; leave `*.` out");
+	*ret = name;
+	return 0;
+}
+
+int values_name(struct load *l, const struct node *n, struct name **ret, unsigned *count)
+{
+	*count = 0;
+	if (!n)
+		return 0;
+	*ret = arena_alloc(l->c->arena, (value_count(n) + 1) * sizeof **ret);
+	if (!*ret)
+		return -ENOMEM;
+	for (const struct node *v = value_first(n); v; v = value_next(n, v))
+		*count += value_name(l, v, &(*ret)[*count]) == 0;
 	return 0;
 }

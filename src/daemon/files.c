@@ -55,30 +55,38 @@ static void find_files(const struct cfg_list *l, glob_t *ret)
 		glob(l->files[i], i ? GLOB_APPEND : 0, on_glob_error, ret);
 }
 
+void files_watch(struct parent *p, const char *path)
+{
+	char target[PATH_MAX];
+	watch_directory_of(p, path);
+	if (realpath(path, target))
+		watch_directory_of(p, target);
+}
+
 /* Watches where the files are, where their patterns look and where symlinks lead. */
 static void watch_list(struct parent *p, const struct cfg_list *l, const glob_t *found)
 {
-	char target[PATH_MAX];
 	for (unsigned i = 0; i < l->file_count; i++)
 		watch_directory_of(p, l->files[i]);
-	for (size_t i = 0; i < found->gl_pathc; i++) {
-		watch_directory_of(p, found->gl_pathv[i]);
-		if (realpath(found->gl_pathv[i], target))
-			watch_directory_of(p, target);
-	}
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		files_watch(p, found->gl_pathv[i]);
+}
+
+uint64_t files_signature(const char *path, uint64_t seed)
+{
+	struct stat st = { 0 };
+	uint64_t h = hash_bytes(path, strlen(path), seed);
+	if (stat(path, &st) < 0)
+		return h;
+	uint64_t v[] = { st.st_ino, st.st_dev, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec };
+	return hash_bytes(v, sizeof v, h);
 }
 
 static uint64_t signature_of(const glob_t *found)
 {
 	uint64_t h = 1;
-	for (size_t i = 0; i < found->gl_pathc; i++) {
-		struct stat st = { 0 };
-		h = hash_bytes(found->gl_pathv[i], strlen(found->gl_pathv[i]), h);
-		if (stat(found->gl_pathv[i], &st) == 0) {
-			uint64_t v[] = { st.st_ino, st.st_dev, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec };
-			h = hash_bytes(v, sizeof v, h);
-		}
-	}
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		h = files_signature(found->gl_pathv[i], h);
 	return h;
 }
 
@@ -112,20 +120,20 @@ void files_configure(struct parent *p, const struct config *c)
 			p->lists[i] = p->lists[--p->list_count];
 	for (unsigned i = 0; i < c->list_count; i++)
 		watch_of(p, c->lists[i].name);
+	follow_configure(p);
 }
 
-/* A descriptor or -errno. -ENOENT: no file, or a directory that a pattern met. */
-static int open_regular(const char *path)
+int files_open_regular(const char *path, const char *what)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
 		int r = -errno;
-		log_warn("list file %s: %s", path, strerror(-r));
+		log_warn("%s %s: %s", what, path, strerror(-r));
 		return r;
 	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		log_warn("list file %s is not a regular file", path);
+		log_warn("%s %s is not a regular file", what, path);
 		close(fd);
 		return S_ISDIR(st.st_mode) ? -ENOENT : -EINVAL;
 	}
@@ -157,7 +165,7 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 	bool has_unreadable = unreadable.error != 0;
 	unsigned files = (unsigned)found.gl_pathc, total = files + has_unreadable;
 	for (unsigned i = 0; i < files; i++) {
-		int fd = open_regular(found.gl_pathv[i]);
+		int fd = files_open_regular(found.gl_pathv[i], "list file");
 		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);
 		/* One that is there but cannot be read makes the server keep what it has; it is tried again at the next look. */
 		if (fd < 0 && fd != -ENOENT && w)
@@ -186,7 +194,7 @@ void files_event(struct parent *p, uint64_t now_ms)
 	p->files_settle_ms = now_ms + SETTLE_MS;
 }
 
-static void look_for_changes(struct parent *p)
+static void look_for_changes(struct parent *p, uint64_t now_ms)
 {
 	for (unsigned i = 0; i < p->config->list_count; i++) {
 		struct list_watch *w = watch_of(p, p->config->lists[i].name);
@@ -197,6 +205,7 @@ static void look_for_changes(struct parent *p)
 		if (has_changed)
 			files_send(p, p->config, i, LIST_WATCHED);
 	}
+	follow_look(p, now_ms);
 }
 
 uint64_t files_turn(struct parent *p, uint64_t now_ms)
@@ -207,7 +216,7 @@ uint64_t files_turn(struct parent *p, uint64_t now_ms)
 	if (is_settled || now_ms >= p->files_poll_ms) {
 		p->files_settle_ms = 0;
 		p->files_poll_ms = now_ms + POLL_MS;
-		look_for_changes(p);
+		look_for_changes(p, now_ms);
 	}
 	return p->files_settle_ms ? p->files_settle_ms : p->files_poll_ms;
 }

@@ -21,6 +21,7 @@ enum ipc_type {
 	IPC_ENFORCER_NEW,    /* send prefixes and holds again; answered by IPC_RESTORED with the same serial, which here only counts */
 	IPC_ALARM,           /* name: key, text: what (empty: over) */
 	IPC_STOP,
+	IPC_HOSTS_FILE,      /* fd (none: result says why, -ENOENT when it is not there); text: path; a index, b total of those sent together, c reason */
 	/* server to parent */
 	IPC_PREPARED = 100,  /* serial, result, text */
 	IPC_COMMITTED,

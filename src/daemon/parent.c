@@ -63,6 +63,7 @@ static void txn_end(struct parent *p, bool ok, const char *text)
 	if (t->client_fd >= 0)
 		request_answer(t->client_fd, ok, text);
 	t->client_fd = -1;
+	t->is_refresh = false;
 	t->stage = TXN_NONE;
 	report_free(&t->report);
 	report_init(&t->report);
@@ -120,7 +121,10 @@ static void txn_fail(struct parent *p, const char *text)
 	if (t->config && p->is_ready) {
 		tell_enforcer(p, PARENT_ABANDON, t->serial, "", false, -1);
 		tell_server(p, IPC_ABANDON, t->serial, "", "", -1);
-		parent_alarm(p, "config", "the configuration file was not taken over: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`");
+		if (t->is_refresh)
+			follow_failed(p);
+		else
+			parent_alarm(p, "config", "the configuration file was not taken over: the last good one is in force. Mend: `nameway check FILE`, then `nameway reload`");
 		config_free(t->config);
 		buf_free(&t->bundle);
 		t->config = NULL;
@@ -162,6 +166,7 @@ static void txn_to_server(struct parent *p)
 	close(fd);
 	for (unsigned i = 0; i < c->list_count; i++)
 		files_send(p, c, i, LIST_AT_CONFIG);
+	follow_send_hosts(p, c, LIST_AT_CONFIG);
 	tell_server(p, IPC_FINISH, t->serial, "", "", -1);
 }
 
@@ -184,8 +189,11 @@ static void txn_committed(struct parent *p)
 	p->is_server_in_force = true;
 	interfaces_send(p);
 	bool is_listening = t->is_listening = sockets_sync(p, p->config) == 0;
-	if (is_new)
+	/* A refresh says nothing about the file that waits for a reload. */
+	if (is_new && !t->is_refresh)
 		parent_alarm(p, "config", "");
+	if (is_new)
+		parent_alarm(p, "resolv-conf", "");
 	if (is_new || (!p->is_ready && !p->is_on_last_good))
 		last_good_save(p->state_fd, &p->bundle);
 	parent_alarm(p, "listen", is_listening ? "" : "not every address of server.listen could be taken. Mend: see the log; another DNS server may run there");
@@ -207,15 +215,33 @@ static uint32_t next_serial(struct parent *p)
 	return p->last_serial;
 }
 
+/* The first step with t->config, which t->bundle says. */
+static void change_begin(struct parent *p)
+{
+	struct txn *t = &p->txn;
+	uint16_t port;
+	if (t->config->hijack.is_on && !p->hijack_port && sockets_pick_hijack_port(t->config, &port) == 0)
+		p->hijack_port = port;
+	t->serial = next_serial(p);
+	t->config->serial = t->serial;
+	txn_begin(p, TXN_ENFORCER_PREPARE);
+}
+
 void parent_reload(struct parent *p, int client_fd)
 {
 	struct txn *t = &p->txn;
 	if (t->stage != TXN_NONE || !p->is_ready) {
-		if (client_fd >= 0)
+		bool waits = client_fd < 0 || (t->is_refresh && p->reload_fd < 0);
+		if (!waits)
 			request_answer(client_fd, false, "a change of the configuration is under way; try again");
-		else
-			p->is_reload_due = true;
+		else if (client_fd >= 0)
+			p->reload_fd = client_fd;
+		p->is_reload_due = p->is_reload_due || waits;
 		return;
+	}
+	if (client_fd < 0) {
+		client_fd = p->reload_fd;
+		p->reload_fd = -1;
 	}
 	p->is_reload_due = false;
 	t->client_fd = client_fd;
@@ -227,12 +253,16 @@ void parent_reload(struct parent *p, int client_fd)
 		txn_end(p, false, t->report.text.bytes ? t->report.text.bytes : "the configuration cannot be read");
 		return;
 	}
-	uint16_t port;
-	if (t->config->hijack.is_on && !p->hijack_port && sockets_pick_hijack_port(t->config, &port) == 0)
-		p->hijack_port = port;
-	t->serial = next_serial(p);
-	t->config->serial = t->serial;
-	txn_begin(p, TXN_ENFORCER_PREPARE);
+	change_begin(p);
+}
+
+void parent_refresh(struct parent *p, struct config *c, struct buf *bundle)
+{
+	p->txn.client_fd = -1;
+	p->txn.config = c;
+	p->txn.bundle = *bundle;
+	p->txn.is_refresh = true;
+	change_begin(p);
 }
 
 /* --- what children say --- */
@@ -543,6 +573,7 @@ static void turn(struct parent *p)
 		interfaces_read(p);
 		sockets_sync(p, p->config);
 		interfaces_send(p);
+		follow_links_changed(p);
 	}
 	restart_children(p, now);
 	feed_watchdog(p, now);
@@ -591,7 +622,7 @@ int parent_main(const char *config_path)
 	p.config_path = config_path;
 	p.state_fd = p.control_fd = p.signal_fd = p.netlink_fd = p.notify_fd = p.watch_fd = -1;
 	p.enforcer.fd = p.server.fd = -1;
-	p.txn.client_fd = -1;
+	p.txn.client_fd = p.reload_fd = -1;
 	report_init(&p.txn.report);
 	if (last_good_or_file(config_path, &p.bundle, &p.config, &p.is_on_last_good) < 0)
 		return 2;

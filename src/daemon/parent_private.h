@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Inside the parent: one thread, one poll loop. parent.c: loop, children, the two-step change; children.c: starting them; sockets.c: DNS sockets;
- * interfaces.c: links and addresses; files.c: list files and their watching; requests.c: the control socket. */
+ * interfaces.c: links and addresses; files.c: list files and their watching; follow.c: hosts files and resolv.conf; requests.c: the control socket. */
 #pragma once
 #include <poll.h>
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct txn {
 	struct buf bundle;
 	uint32_t serial;
 	struct report report;
-	bool is_listening;
+	bool is_listening, is_refresh /* the text in force, with what resolv.conf says now */;
 	int client_fd;          /* a `reload` waiting for the outcome, or -1 */
 	uint64_t until_ms;
 };
@@ -44,6 +44,15 @@ struct list_watch {
 	char name[64];
 	uint64_t signature;    /* of paths, inodes, sizes, mtimes */
 	bool is_dirty;
+};
+
+/* A hosts file as it was when the server got it. */
+struct host_watch { uint64_t path /* its hash */, signature /* 0: to be sent again */; };
+struct follow {
+	struct host_watch hosts[CONFIG_HOSTS_MAX];
+	unsigned host_count;
+	uint64_t resolv_signature;     /* of all resolv.conf files together; 0: to be read again */
+	uint64_t retry_at_ms;          /* a change that failed is tried again; 0: none */
 };
 
 struct parent {
@@ -71,8 +80,10 @@ struct parent {
 	struct list_watch lists[CONFIG_LISTS_MAX];
 	unsigned list_count;
 	uint64_t files_settle_ms, files_first_ms, files_poll_ms;
+	struct follow follow;
 	struct txn txn;
-	bool is_reload_due;              /* SIGHUP came while a change was under way */
+	bool is_reload_due;              /* SIGHUP, or a `reload` during a refresh, came while a change was under way */
+	int reload_fd;                   /* who waits for that, or -1 */
 	/* Children that carry the configuration of `serial`; one that does not is taken through the steps (again). */
 	bool is_enforcer_in_force, is_server_in_force;
 	uint64_t retry_at_ms;
@@ -113,6 +124,15 @@ void files_configure(struct parent *p, const struct config *c); /* watches; forg
 void files_send(struct parent *p, const struct config *c, unsigned list, enum ipc_list_reason reason);
 void files_event(struct parent *p, uint64_t now_ms);
 uint64_t files_turn(struct parent *p, uint64_t now_ms);         /* sends settled changes; returns when to call again */
+void files_watch(struct parent *p, const char *path);           /* its directory, and where it leads as a symbolic link */
+uint64_t files_signature(const char *path, uint64_t seed);      /* of path, inode, size, time; follows symbolic links */
+int files_open_regular(const char *path, const char *what);     /* a descriptor or -errno, logged; -ENOENT: no file, or a directory */
+/* follow.c */
+void follow_configure(struct parent *p);                        /* another configuration is in force */
+void follow_links_changed(struct parent *p);                    /* our own addresses may be others */
+void follow_send_hosts(struct parent *p, const struct config *c, enum ipc_list_reason reason);
+void follow_look(struct parent *p, uint64_t now_ms);            /* sends hosts files that changed; begins a change when resolv.conf did */
+void follow_failed(struct parent *p);                           /* that change is not in force */
 /* requests.c */
 int requests_open(struct parent *p);
 void requests_accept(struct parent *p, uint64_t now_ms);
@@ -122,6 +142,7 @@ void request_answer(int fd, bool ok, const char *text); /* writes the line, clos
 /* parent.c */
 void parent_alarm(struct parent *p, const char *key, const char *text); /* "": it is over */
 void parent_reload(struct parent *p, int client_fd);
+void parent_refresh(struct parent *p, struct config *c, struct buf *bundle); /* takes both: the text in force with another resolv.conf. No change may be under way */
 /* privileges.c */
 int drop_to_enforcer(void);
 int drop_to_server(uid_t uid, gid_t gid, int state_fd);

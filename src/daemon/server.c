@@ -244,6 +244,7 @@ static bool take_message(struct server *s)
 		break;
 	case IPC_LINKS: take_links(s, fd); fd = -1; break;
 	case IPC_LIST_FILE: take_list_file(s, &m, fd); fd = -1; break;
+	case IPC_HOSTS_FILE: hosts_take(s, &m, fd); fd = -1; break;
 	case IPC_CONTROL: control_take(s, fd, fd2, m.flag); fd = fd2 = -1; break;
 	case IPC_WAY_SOCKET: server_give_way_socket(s, &m, fd); fd = -1; break;
 	case IPC_ENFORCER_NEW: server_resend(s, m.serial); break;

@@ -82,7 +82,7 @@ static uint16_t group_id(struct server *s, const struct config *c, const struct 
 	const char *way = u->way >= 0 ? c->ways[u->way].name : "";
 	uint64_t sig = hash_bytes(u->name, strlen(u->name), hash_bytes(way, strlen(way), 1));
 	for (unsigned i = 0; i < u->server_count; i++)
-		sig = hash_bytes(&u->servers[i].addr, sizeof u->servers[i].addr, sig ^ u->servers[i].port);
+		sig = hash_bytes(&u->servers[i].addr, sizeof u->servers[i].addr, sig ^ u->servers[i].port ^ (uint64_t)u->servers[i].scope << 16);
 	for (unsigned i = 0; i < s->group_id_count; i++)
 		if (s->group_ids[i].signature == sig)
 			return (uint16_t)i;
@@ -351,6 +351,7 @@ static void run_commit(struct server *s, struct job *j)
 	if (!is_first)
 		sets_release(s, &(struct list_update){ .is_whole = true }, n);
 	lists_forget_old(s->lists);
+	hosts_forget(s);
 	tell_parent(s, IPC_COMMITTED, serial, 0, "");
 }
 
@@ -368,6 +369,7 @@ static void run_abandon(struct server *s, struct job *j)
 		lists_forget_old(s->lists);
 		sets_send_prefixes(s, s->now, -1, false);
 	}
+	hosts_forget(s);
 }
 
 static void run_resend(struct server *s, struct job *j)

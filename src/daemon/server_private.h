@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Inside the server. Threads: main (server.c: the parent's messages, tidying, the holds' journal), compiler (server_lists.c: lists, policies; server_sets.c:
- * what list changes mean for the kernel's sets), control (server_control.c: verbs), workers (dns/). Jobs go by two small queues under a mutex; no
+ * what list changes mean for the kernel's sets; server_hosts.c: texts of hosts files; server_local.c: the table made of them), control (server_control.c: verbs), workers (dns/). Jobs go by two small queues under a mutex; no
  * worker ever takes one of these locks. */
 #pragma once
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include "steer/holds_file.h"
 #include "steer/link.h"
 
+enum { HOSTS_FILE_MAX = 64 << 20 /* bytes */, HOSTS_ALL_MAX = 256 << 20 };
 enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
 
 struct server;
@@ -42,6 +43,17 @@ struct list_job {
 	int result;
 	struct report report;
 };
+
+/* Hosts files on their way to the compiler. */
+struct hosts_job {
+	struct job job;
+	enum ipc_list_reason reason;
+	unsigned count, total;
+	struct { int fd; /* or -errno */ char *path; } files[CONFIG_HOSTS_MAX];
+};
+
+/* What is kept of one. After a failure the text of before stays. Heap. */
+struct hosts_text { char *path, *bytes; size_t len; int error; };
 
 /* Marked sockets brought by the parent for one server of one configuration, for any worker to take. `key` names which, and is 0 while the
  * main thread gives the pool to another. */
@@ -72,6 +84,10 @@ struct server {
 	bool is_restored;
 	struct { char name[64]; uint64_t signature; } group_ids[GROUP_IDS_MAX];
 	unsigned group_id_count;
+	struct hosts_text hosts[2 * CONFIG_HOSTS_MAX]; /* of the configuration in force and of the one being made */
+	unsigned hosts_count;
+	bool are_hosts_newer;       /* than the table in force */
+	struct local *local_next;   /* of the configuration being made */
 
 	/* Snapshots that verbs look at: a count under a mutex, so that one is freed only when nobody looks. */
 	pthread_mutex_t snap_lock;
@@ -85,6 +101,7 @@ struct server {
 	struct { char name[64]; bool is_waiting, is_done; int result; struct report *report; } asked;
 
 	struct list_job *coming[CONFIG_LISTS_MAX * 2]; /* main thread: gathering files */
+	struct hosts_job *hosts_coming;
 	struct way_pool pools[WAY_POOLS_MAX];
 	_Atomic unsigned pool_count;
 	bool is_stopping;
@@ -102,6 +119,17 @@ void server_commit(struct server *s, uint32_t serial);
 void server_abandon(struct server *s);
 void server_resend(struct server *s, uint32_t serial);                                   /* the enforcer is new */
 struct lists_hooks server_hooks(struct server *s);
+
+/* server_hosts.c */
+void hosts_take(struct server *s, const struct ipc_msg *m, int fd);      /* main thread; takes fd */
+const struct hosts_text *hosts_find(const struct server *s, const char *path); /* compiler thread: NULL: not there, so no names */
+void hosts_forget(struct server *s);                                     /* compiler thread: texts that the configuration in force does not name */
+
+/* server_local.c, compiler thread */
+int local_prepare(struct server *s, const struct config *c); /* makes the table of a configuration being made; 0, -ENOMEM, NW_EFULL */
+void local_commit(struct server *s);                         /* workers answer by it from now on */
+void local_abandon(struct server *s);
+void local_follow(struct server *s);                         /* texts changed under the configuration in force */
 
 /* server_sets.c, compiler thread */
 int sets_send_prefixes(struct server *s, const struct snapshot *snap, int slot /* of the list that changed; -1: all */, bool drop_flows /* to what leaves */);

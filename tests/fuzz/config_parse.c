@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A configuration from any bytes: as a bundle when they begin like one, else as the text of the main file, or, split at a line
- * "%%%", of the main file and what it includes. What is accepted must hold what config.h promises, twice the same. */
+ * "%%%", of the main file and what it includes. A third part is the text of /etc/resolv.conf, a fourth what is known of the
+ * machine. What is accepted must hold what config.h promises, twice the same. */
 #include <string.h>
 #include "config/bundle.h"
 #include "config/config.h"
 #include "fuzz.h"
+#include "wire/msg.h"
 
 static void check_ids(const struct ids *ids, unsigned below)
 {
@@ -33,7 +35,9 @@ static void check_rules(const struct config *c)
 {
 	for (unsigned i = 0; i < c->filter_count; i++) {
 		const struct cfg_filter *f = &c->filters[i];
-		CHECK(f->allow == (f->block == BLOCK_NONE));
+		CHECK(f->allow == (f->block == BLOCK_NONE) && f->ttl_s <= 86400);
+		CHECK((f->answer_count > 0) == (f->block == BLOCK_ANSWER) && f->answer_count <= CONFIG_ANSWERS_MAX);
+		CHECK((f->cname.labels > 0) == (f->block == BLOCK_CNAME));
 		check_ids(&f->clients, c->group_count);
 		check_ids(&f->except_clients, c->group_count);
 		check_ids(&f->names, c->list_count);
@@ -51,6 +55,36 @@ static void check_rules(const struct config *c)
 	}
 }
 
+static void check_upstream(const struct cfg_upstream *up)
+{
+	CHECK(up->server_count <= CONFIG_SERVERS_MAX && (up->server_count || up->resolv_conf));
+	CHECK(up->inflight_max && (!up->resolv_conf || up->resolv_conf[0] == '/') && up->domain_count <= CONFIG_DOMAINS_MAX);
+	for (unsigned i = 0; i < up->server_count; i++)
+		CHECK(up->servers[i].addr.family && up->servers[i].port);
+	for (unsigned i = 0; i < up->domain_count; i++)
+		CHECK(up->domains[i].labels);
+}
+
+/* A CNAME stands alone, no record twice. Quadratic, so for few only. */
+static void check_records(const struct cfg_local *l)
+{
+	CHECK(l->record_count <= CONFIG_RECORDS_MAX && l->host_count <= CONFIG_HOSTS_MAX);
+	for (unsigned i = 0; i < l->record_count; i++) {
+		const struct cfg_record *r = &l->records[i];
+		CHECK(r->owner.labels && r->type && r->ttl_s <= INT32_MAX && (r->type != RR_A || r->rdlen == 4) &&
+		        (r->type != RR_AAAA || r->rdlen == 16));
+		struct name target;
+		CHECK(r->type != RR_CNAME || name_from_wire(&target, r->rdata, r->rdlen) == r->rdlen);
+		for (unsigned j = 0; j < i && i < 64; j++) {
+			const struct cfg_record *o = &l->records[j];
+			if (o->scope != r->scope || !name_equal(&o->owner, &r->owner))
+				continue;
+			CHECK(o->type != RR_CNAME && r->type != RR_CNAME);
+			CHECK(o->type != r->type || o->rdlen != r->rdlen || memcmp(o->rdata, r->rdata, r->rdlen));
+		}
+	}
+}
+
 static void check_config(const struct config *c)
 {
 	CHECK(c->server.mark_mask && c->server.workers <= 64);
@@ -60,10 +94,12 @@ static void check_config(const struct config *c)
 	        c->upstream_count <= CONFIG_UPSTREAMS_MAX);
 	check_ids(&c->server.allow_groups, c->group_count);
 	for (unsigned i = 0; i < c->upstream_count; i++)
-		CHECK(c->upstreams[i].server_count > 0 && c->upstreams[i].server_count <= CONFIG_SERVERS_MAX);
+		check_upstream(&c->upstreams[i]);
 	for (unsigned i = 0; i < c->list_count; i++)
 		for (unsigned j = 0; j < c->lists[i].file_count; j++)
 			CHECK(c->lists[i].files[j][0] == '/');
+	CHECK(c->cache.ttl_min_s <= c->cache.ttl_max_s && c->cache.ttl_max_s && c->cache.negative_ttl_max_s <= 3600);
+	check_records(&c->local);
 	check_ways(c);
 	check_rules(c);
 }
@@ -99,15 +135,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		parse_twice(bytes, len);
 		return 0;
 	}
+	static const struct {
+		enum bundle_kind kind;
+		const char *path;
+	} parts[] = {{BUNDLE_FILE, "main.yaml"}, {BUNDLE_FILE, "more.yaml"}, {BUNDLE_RESOLV, "/etc/resolv.conf"},
+	        {BUNDLE_MACHINE, "interfaces"}};
 	struct buf b;
+	unsigned members = 0;
 	buf_init(&b, BUNDLE_MAX);
 	bundle_begin(&b, "/etc/nameway");
-	const char *more = memmem(text, len, cut, sizeof cut - 1);
-	size_t first_len = more ? (size_t)(more - text) : len;
-	bundle_add(&b, "main.yaml", text, first_len);
-	if (more)
-		bundle_add(&b, "more.yaml", more + sizeof cut - 1, len - first_len - (sizeof cut - 1));
-	bundle_end(&b, more ? 2 : 1);
+	for (const char *more = text; more && members < 4; members++) {
+		const char *next = members < 3 ? memmem(more, len, cut, sizeof cut - 1) : NULL;
+		size_t part_len = next ? (size_t)(next - more) : len;
+		bundle_add_kind(&b, parts[members].kind, parts[members].path, more, part_len);
+		len -= next ? part_len + sizeof cut - 1 : part_len;
+		more = next ? next + sizeof cut - 1 : NULL;
+	}
+	bundle_end(&b, members);
 	if (!b.failed)
 		parse_twice(b.bytes, b.len);
 	buf_free(&b);

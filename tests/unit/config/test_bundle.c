@@ -71,7 +71,7 @@ static void the_bytes_come_back(void **state)
 {
 	struct buf b;
 	struct bundle_reader r;
-	struct bundle_file f;
+	struct bundle_member f;
 	buf_init(&b, BUNDLE_MAX);
 	bundle_begin(&b, "/x");
 	bundle_add(&b, "one", "a: b\nend 1 0000000000000000\n", 28);

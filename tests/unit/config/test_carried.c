@@ -4,7 +4,9 @@
 #include "fixture.h"
 #include "config/schema.h"
 
-static const char *const any_text[] = { "include", "server.state", "server.control", "server.user", "local.domain" /* a label may hold any byte */, "lists.*.files", "filter[].name", "steer[].name" };
+static const char *const any_text[] = { "include", "server.state", "server.control", "server.user", "lists.*.files", "filter[].name", "steer[].name", "upstreams.*.resolv-conf", "local.hosts",
+	/* A label may hold any byte. */
+	"local.domain", "upstreams.*.domains", "local.rebind-protection.allow", "filter[].cname" };
 
 static bool takes_any_text(const char *path)
 {

@@ -21,7 +21,12 @@ static void defaults(void **state)
 	assert_int_equal(s->log_level, LOG_L_INFO);
 	assert_string_equal(s->log_to, "stderr");
 	assert_false(s->log_queries);
-	assert_int_equal(p.c->cache.bytes, 64 << 20);
+	assert_int_equal(s->log_keep_s, 7 * 86400);
+	assert_int_equal(s->log_bytes, 64 << 20);
+	const struct cfg_cache *k = &p.c->cache;
+	assert_int_equal(k->bytes, 64 << 20);
+	assert_true(!k->serve_stale_s && !k->prefetch && !k->ttl_min_s && k->ttl_max_s == 86400 && k->negative_ttl_max_s == 3600);
+	assert_true(!p.c->local.host_count && !p.c->local.record_count && !p.c->local.is_rebind_protected);
 	assert_int_equal(p.c->default_upstream, -1);
 	assert_false(p.c->local.has_domain);
 	assert_false(p.c->hijack.is_on);
@@ -77,6 +82,68 @@ static void server_values(void **state)
 	parsed_free(&p);
 }
 
+static void log_and_cache_values(void **state)
+{
+	struct parsed p = parse_good("server: { log: { queries: true, keep: 90m, size: 1GiB } }\n"
+	                             "cache: { serve-stale: 1d, prefetch: true, ttl-min: 1500ms, ttl-max: 2h, negative-ttl-max: 0s }\n");
+	assert_true(p.c->server.log_queries);
+	assert_int_equal(p.c->server.log_keep_s, 5400);
+	assert_int_equal(p.c->server.log_bytes, 1 << 30);
+	const struct cfg_cache *k = &p.c->cache;
+	assert_true(k->serve_stale_s == 86400 && k->prefetch && k->ttl_min_s == 2 && k->ttl_max_s == 7200 && !k->negative_ttl_max_s);
+	parsed_free(&p);
+	p = parse_good("cache: { serve-stale: off, ttl-min: 1h, ttl-max: 1h }\n");
+	assert_int_equal(p.c->cache.serve_stale_s, 0);
+	parsed_free(&p);
+}
+
+static void expect_name(const struct name *n, const char *wanted)
+{
+	char text[NAME_TEXT_MAX];
+	assert_string_equal(name_to_text(text, n->wire), wanted);
+}
+
+static void upstream_values(void **state)
+{
+	struct parsed p = parse_good("upstreams:\n"
+	                             "  default: { servers: [192.0.2.1], strategy: fastest, domains: [b\xc3\xbc"
+	                             "cher.example, 10.in-addr.arpa], max-in-flight: 1, random-case: true }\n"
+	                             "  other: { servers: [192.0.2.2], strategy: all, domains: sub.xn--bcher-kva.example }\n"
+	                             "  third: { resolv-conf: ../run/resolv.conf, domains: x }\n");
+	const struct cfg_upstream *u = p.c->upstreams;
+	assert_true(u[0].strategy == STRATEGY_FASTEST && u[1].strategy == STRATEGY_ALL && u[2].strategy == STRATEGY_ORDERED);
+	assert_true(u[0].inflight_max == 1 && u[1].inflight_max == 8192 && u[0].random_case && !u[1].random_case);
+	assert_true(u[0].domain_count == 2 && u[1].domain_count == 1);
+	expect_name(&u[0].domains[0], "xn--bcher-kva.example");
+	expect_name(&u[0].domains[1], "10.in-addr.arpa");
+	expect_name(&u[1].domains[0], "sub.xn--bcher-kva.example");
+	assert_string_equal(u[2].resolv_conf, "/etc/nameway/../run/resolv.conf");
+	assert_null(u[0].resolv_conf);
+	assert_int_equal(u[2].server_count, 0);
+	assert_null(strstr(said(&p), "nothing asks upstream"));
+	parsed_free(&p);
+}
+
+static void local_values(void **state)
+{
+	struct parsed p = parse_good("local: { hosts: [/etc/hosts, more.hosts], rebind-protection: { allow: [Corp.Example, x] } }\n");
+	const struct cfg_local *l = &p.c->local;
+	assert_int_equal(l->host_count, 2);
+	assert_string_equal(l->hosts[0], "/etc/hosts");
+	assert_string_equal(l->hosts[1], "/etc/nameway/more.hosts");
+	assert_true(l->is_rebind_protected);
+	assert_int_equal(l->rebind_allow_count, 2);
+	expect_name(&l->rebind_allow[0], "corp.example");
+	parsed_free(&p);
+	static const char *const bare[] = {"local: { rebind-protection: {} }\n", "local:\n  rebind-protection:\n",
+	        "local: { rebind-protection: { allow: [] } }\n"};
+	for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+		p = parse_good(bare[i]);
+		assert_true(p.c->local.is_rebind_protected && !p.c->local.rebind_allow_count);
+		parsed_free(&p);
+	}
+}
+
 static void groups_and_lists(void **state)
 {
 	struct parsed p = parse_good("clients:\n"
@@ -86,7 +153,13 @@ static void groups_and_lists(void **state)
 	                             "    macs: [\"02:00:5e:10:00:01\", 02-00-5E-10-00-FF], except-macs: [] }\n"
 	                             "lists:\n"
 	                             "  a: { files: lists/a.txt }\n"
-	                             "  b: { files: [/x/y, \"c/*.txt\"], format: domains, shrink-limit: 0% }\n");
+	                             "  b: { files: [/x/y, \"c/*.txt\"], format: domains, shrink-limit: 0% }\n"
+	                             "  c: { files: x, format: hosts, match: suffix }\n"
+	                             "  d: { files: x, format: adblock }\n"
+	                             "  e: { files: x, format: dnsmasq, match: exact }\n");
+	const struct cfg_list *v = p.c->lists;
+	assert_true(v[2].format == FORMAT_HOSTS && v[3].format == FORMAT_ADBLOCK && v[4].format == FORMAT_DNSMASQ);
+	assert_true(v[0].match == MATCH_BY_FORMAT && v[2].match == MATCH_SUFFIX && v[4].match == MATCH_EXACT);
 	const struct cfg_group *g = &p.c->groups[1];
 	assert_int_equal(p.c->group_count, 2);
 	assert_int_equal(p.c->groups[0].interface_count + p.c->groups[0].network_count + p.c->groups[0].mac_count, 0);
@@ -265,6 +338,25 @@ static void rules(void **state)
 	parsed_free(&p);
 }
 
+static void filter_answers(void **state)
+{
+	struct parsed p = parse_good("filter:\n"
+	                             "- { answer: [192.0.2.10, \"2001:db8::10\"], ttl: 5m }\n"
+	                             "- { answer: 192.0.2.11, ttl: 0s }\n"
+	                             "- { cname: Walled.Example }\n"
+	                             "- { block: zero, ttl: 1d }\n"
+	                             "- { allow: true }\n");
+	const struct cfg_filter *f = p.c->filters;
+	assert_true(f[0].block == BLOCK_ANSWER && f[0].answer_count == 2 && !f[0].allow && f[0].ttl_s == 300);
+	assert_true(f[0].answers[0].family == AF_INET && f[0].answers[1].family == AF_INET6);
+	assert_true(f[1].block == BLOCK_ANSWER && f[1].answer_count == 1 && f[1].ttl_s == 0);
+	assert_true(f[2].block == BLOCK_CNAME && f[2].ttl_s == 60);
+	expect_name(&f[2].cname, "walled.example");
+	assert_true(f[3].block == BLOCK_ZERO && f[3].ttl_s == 86400);
+	assert_true(f[4].block == BLOCK_NONE && f[4].allow);
+	parsed_free(&p);
+}
+
 static void ids_survive_moving_and_editing(void **state)
 {
 	struct parsed a = parse_good(WORLD "steer:\n"
@@ -344,6 +436,9 @@ int main(void)
 	        cmocka_unit_test(defaults),
 	        cmocka_unit_test(sections_without_entries),
 	        cmocka_unit_test(server_values),
+	        cmocka_unit_test(log_and_cache_values),
+	        cmocka_unit_test(upstream_values),
+	        cmocka_unit_test(local_values),
 	        cmocka_unit_test(groups_and_lists),
 	        cmocka_unit_test(way_values),
 	        cmocka_unit_test(fallback_without_direct),
@@ -351,6 +446,7 @@ int main(void)
 	        cmocka_unit_test(the_highest_mask_bit),
 	        cmocka_unit_test(tables_do_not_depend_on_order),
 	        cmocka_unit_test(rules),
+	        cmocka_unit_test(filter_answers),
 	        cmocka_unit_test(ids_survive_moving_and_editing),
 	        cmocka_unit_test(ids_tell_keys_apart),
 	        cmocka_unit_test(limits_of_counts),

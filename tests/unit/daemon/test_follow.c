@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Files that are followed, from the parent's side: real files, real inotify, everything around it recorded. A changed hosts file is sent, and only that one;
+ * a changed resolv.conf makes a change of the text in force, not of the file that was edited. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "config/bundle.h"
+#include "daemon/parent_private.h"
+
+enum { SENT_MAX = 64, WAIT_MS = 10000 };
+
+static struct parent p;
+static char dir[] = "/tmp/nameway-follow-XXXXXX";
+static struct { struct ipc_msg m; bool has_fd; char bytes[64]; } sent[SENT_MAX];
+static unsigned sent_count, refreshes;
+static char alarm_text[256];
+
+/* --- what stands around --- */
+
+int send_server(struct parent *of, const struct ipc_msg *m, int fd1, int fd2)
+{
+	(void)of;
+	(void)fd2;
+	assert_true(sent_count < SENT_MAX);
+	memset(&sent[sent_count], 0, sizeof sent[0]);
+	sent[sent_count].m = *m;
+	sent[sent_count].has_fd = fd1 >= 0;
+	if (fd1 >= 0)
+		assert_true(pread(fd1, sent[sent_count].bytes, sizeof sent[0].bytes - 1, 0) >= 0);
+	sent_count++;
+	return 0;
+}
+
+void parent_alarm(struct parent *of, const char *key, const char *text)
+{
+	(void)of;
+	assert_string_equal(key, "resolv-conf");
+	snprintf(alarm_text, sizeof alarm_text, "%s", text);
+}
+
+/* As if the steps had been gone through. */
+void parent_refresh(struct parent *of, struct config *c, struct buf *bundle)
+{
+	refreshes++;
+	config_free(of->config);
+	buf_free(&of->bundle);
+	of->config = c;
+	of->bundle = *bundle;
+	files_configure(of, c);
+}
+
+/* --- the world --- */
+
+static const char *path_of(const char *name)
+{
+	static char path[256];
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	return path;
+}
+
+static void put(const char *name, const char *text)
+{
+	FILE *f = fopen(path_of(name), "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void replace(const char *name, const char *text)
+{
+	char from[256];
+	put("temporary", text);
+	snprintf(from, sizeof from, "%s", path_of("temporary"));
+	assert_int_equal(rename(from, path_of(name)), 0);
+}
+
+static void link_to(const char *name, const char *target)
+{
+	char from[256];
+	snprintf(from, sizeof from, "%s", path_of("temporary"));
+	assert_int_equal(symlink(target, from), 0);
+	assert_int_equal(rename(from, path_of(name)), 0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+static const char yaml[] = "server: { listen: [lo] }\nupstreams: { default: { resolv-conf: run/resolv.conf } }\nlocal: { hosts: [one.hosts, run/two.hosts] }\n";
+
+/* A parent that just became ready. */
+static int set_up(void **state)
+{
+	struct report r;
+	(void)state;
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	if (!mkdtemp(dir) || mkdir(path_of("run"), 0700) < 0)
+		return -1;
+	put("t.yaml", yaml);
+	put("one.hosts", "192.0.2.1 one\n");
+	put("run/two.hosts", "192.0.2.2 two\n");
+	put("run/resolv.conf", "nameserver 192.0.2.53\n");
+	memset(&p, 0, sizeof p);
+	memset(alarm_text, 0, sizeof alarm_text);
+	sent_count = refreshes = 0;
+	report_init(&r);
+	int e = config_bundle_read(&p.bundle, path_of("t.yaml"), &r);
+	if (e == 0)
+		e = config_parse(&p.config, p.bundle.bytes, p.bundle.len, &r);
+	report_free(&r);
+	if (e < 0 || files_open(&p) < 0)
+		return -1;
+	p.is_ready = p.is_enforcer_in_force = p.is_server_in_force = true;
+	files_configure(&p, p.config);
+	follow_send_hosts(&p, p.config, LIST_AT_CONFIG);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(p.watch_fd);
+	config_free(p.config);
+	buf_free(&p.bundle);
+	return nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The loop of the parent until it holds. False: it does not come, or only by the slow look. */
+static bool comes(bool (*holds)(void))
+{
+	uint64_t until = clock_ms() + WAIT_MS;
+	/* Events alone: the slow look is put off. */
+	while (!holds()) {
+		uint64_t now = clock_ms();
+		struct pollfd f = { .fd = p.watch_fd, .events = POLLIN };
+		if (now > until)
+			return false;
+		p.files_poll_ms = now + 100000;
+		if (poll(&f, 1, 5) > 0)
+			files_event(&p, clock_ms());
+		files_turn(&p, clock_ms());
+	}
+	return true;
+}
+
+/* One look, as after a poll without an event. */
+static void look(void)
+{
+	p.files_poll_ms = 0;
+	files_turn(&p, clock_ms());
+}
+
+static bool is_server(const char *text)
+{
+	char got[ADDR_TEXT_MAX];
+	const struct cfg_upstream *up = &p.config->upstreams[0];
+	return up->server_count && !strcmp(addr_print(got, &up->servers[0].addr), text);
+}
+
+static bool is_54(void)
+{
+	return is_server("192.0.2.54");
+}
+
+static bool is_55(void)
+{
+	return is_server("192.0.2.55");
+}
+
+static bool is_56(void)
+{
+	return is_server("192.0.2.56");
+}
+
+static bool is_without(void)
+{
+	return p.config->upstreams[0].server_count == 0;
+}
+
+static bool is_sent(void)
+{
+	return sent_count > 0;
+}
+
+/* --- hosts files --- */
+
+static void test_all_at_a_configuration(void **state)
+{
+	(void)state;
+	assert_int_equal(sent_count, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(sent[i].m.type, IPC_HOSTS_FILE);
+		assert_true(sent[i].m.a == i && sent[i].m.b == 2 && sent[i].m.c == LIST_AT_CONFIG && sent[i].has_fd);
+	}
+	assert_string_equal(sent[1].m.text, path_of("run/two.hosts"));
+	assert_string_equal(sent[1].bytes, "192.0.2.2 two\n");
+	sent_count = 0;
+	look();
+	look();
+	assert_int_equal(sent_count, 0);
+	follow_send_hosts(&p, p.config, LIST_AT_CONFIG);
+	assert_int_equal(sent_count, 2);
+}
+
+static void expect_one(const char *name, const char *bytes)
+{
+	sent_count = 0;
+	assert_true(comes(is_sent));
+	assert_int_equal(sent_count, 1);
+	assert_true(sent[0].m.a == 0 && sent[0].m.b == 1 && sent[0].m.c == LIST_WATCHED);
+	assert_string_equal(sent[0].m.text, path_of(name));
+	if (bytes) {
+		assert_true(sent[0].has_fd);
+		assert_string_equal(sent[0].bytes, bytes);
+	} else {
+		assert_true(!sent[0].has_fd && sent[0].m.result == -ENOENT);
+	}
+}
+
+static void test_changed_hosts(void **state)
+{
+	(void)state;
+	look();
+	replace("one.hosts", "192.0.2.1 renamed\n");
+	expect_one("one.hosts", "192.0.2.1 renamed\n");
+	put("run/two.hosts", "192.0.2.2 written in place\n");
+	expect_one("run/two.hosts", "192.0.2.2 written in place\n");
+	put("target", "192.0.2.3 linked\n");
+	link_to("one.hosts", "target");
+	expect_one("one.hosts", "192.0.2.3 linked\n");
+	put("target", "192.0.2.3 written at the target\n");
+	expect_one("one.hosts", "192.0.2.3 written at the target\n");
+	assert_int_equal(unlink(path_of("run/two.hosts")), 0);
+	expect_one("run/two.hosts", NULL);
+	sent_count = 0;
+	look();
+	assert_int_equal(sent_count, 0); /* said once that it is gone */
+	put("run/two.hosts", "192.0.2.2 back\n");
+	expect_one("run/two.hosts", "192.0.2.2 back\n");
+}
+
+static void test_the_slow_look_sees_it_too(void **state)
+{
+	(void)state;
+	look();
+	sent_count = 0;
+	replace("one.hosts", "192.0.2.1 seen by the slow look\n");
+	look();
+	assert_int_equal(sent_count, 1);
+	replace("run/resolv.conf", "nameserver 192.0.2.54\n");
+	look();
+	assert_true(is_54());
+}
+
+static void test_a_server_that_is_not_there_gets_nothing(void **state)
+{
+	(void)state;
+	look();
+	sent_count = 0;
+	p.is_server_in_force = false;
+	replace("one.hosts", "192.0.2.1 later\n");
+	look();
+	assert_int_equal(sent_count, 0);
+	p.is_server_in_force = true;
+	look();
+	assert_int_equal(sent_count, 1);
+}
+
+/* --- resolv.conf --- */
+
+static void test_nothing_changed(void **state)
+{
+	(void)state;
+	look();
+	look();
+	follow_links_changed(&p);
+	look();
+	assert_int_equal(refreshes, 0);
+	replace("run/resolv.conf", "nameserver 192.0.2.53\n");
+	look();
+	assert_int_equal(refreshes, 0); /* another file, the same text */
+	replace("t.yaml", "upstreams: {}\n");
+	look();
+	assert_int_equal(refreshes, 0);
+}
+
+static void test_changed_resolv_conf(void **state)
+{
+	(void)state;
+	look();
+	/* What stands in the file now has no part in it, however broken. */
+	put("t.yaml", "no: [ yaml\n");
+	replace("run/resolv.conf", "nameserver 192.0.2.54\n");
+	assert_true(comes(is_54));
+	assert_int_equal(refreshes, 1);
+	assert_int_equal(p.config->local.host_count, 2);
+	put("run/resolv.conf", "nameserver 192.0.2.55\n");
+	assert_true(comes(is_55));
+	assert_int_equal(mkdir(path_of("other"), 0700), 0);
+	put("other/stub", "nameserver 192.0.2.54\n");
+	link_to("run/resolv.conf", "../other/stub");
+	assert_true(comes(is_54));
+	replace("other/stub", "nameserver 192.0.2.56\n");
+	assert_true(comes(is_56));
+	assert_int_equal(unlink(path_of("run/resolv.conf")), 0);
+	assert_true(comes(is_without));
+	put("run/resolv.conf", "nameserver 192.0.2.55\n");
+	assert_true(comes(is_55));
+	assert_string_equal(alarm_text, "");
+}
+
+/* It changed after the bundle was read and before it was watched. */
+static void test_changed_before_ready(void **state)
+{
+	(void)state;
+	replace("run/resolv.conf", "nameserver 192.0.2.54\n");
+	look();
+	assert_true(is_54());
+}
+
+static void test_waits_for_its_turn(void **state)
+{
+	(void)state;
+	look();
+	replace("run/resolv.conf", "nameserver 192.0.2.54\n");
+	p.txn.stage = TXN_SERVER_PREPARE;
+	look();
+	p.txn.stage = TXN_NONE;
+	p.is_enforcer_in_force = false;
+	look();
+	assert_int_equal(refreshes, 0);
+	p.is_enforcer_in_force = true;
+	look();
+	assert_int_equal(refreshes, 1);
+}
+
+/* What cannot be put in force is said, and tried again after a while. */
+static void test_a_failure_is_tried_again(void **state)
+{
+	(void)state;
+	look();
+	p.bundle.bytes[p.bundle.len - 2] ^= 1; /* as if memory were damaged: whatever makes it fail */
+	replace("run/resolv.conf", "nameserver 192.0.2.54\n");
+	look();
+	assert_int_equal(refreshes, 0);
+	assert_true(alarm_text[0]);
+	p.bundle.bytes[p.bundle.len - 2] ^= 1;
+	look();
+	assert_int_equal(refreshes, 0);
+	assert_true(p.follow.retry_at_ms > clock_ms());
+	p.files_poll_ms = 0;
+	files_turn(&p, p.follow.retry_at_ms);
+	assert_int_equal(refreshes, 1);
+	assert_true(is_54());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+		TEST(test_all_at_a_configuration), TEST(test_changed_hosts), TEST(test_the_slow_look_sees_it_too), TEST(test_a_server_that_is_not_there_gets_nothing),
+		TEST(test_nothing_changed), TEST(test_changed_resolv_conf), TEST(test_changed_before_ready), TEST(test_waits_for_its_turn), TEST(test_a_failure_is_tried_again),
+	};
+	return cmocka_run_group_tests_name("daemon follow", tests, NULL, NULL);
+}
