@@ -1,120 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Groups and the health of their servers.
- *
- * A server is taken as unhealthy after UNHEALTHY_TIMEOUTS attempts in a row without a sign of life, or at once when the kernel
- * says that it cannot be reached. It is then probed every PROBE_MS with ". NS", and any answer, also one to a question, takes it
- * back. While a group's way is down nothing is sent to it, and its servers have no socket. */
+/* Groups as the configuration has them, what is known of them over its changes, and ways that go down and come back. */
 #include "resolve/flight.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/clock.h"
-
-enum { QUERY_MAX = 512 };
-
-/* A server is there, or there again: what it was asked in the dark may be lost, and does not wait for its time to be over. */
-static void questions_ask_again(struct server *s, const struct question *except, uint64_t now_us)
-{
-	for (struct question *q = s->group->questions; q; q = q->group_next) {
-		struct attempt *a = q->tries ? &q->attempt[q->tries - 1] : NULL;
-
-		if (!a || !a->channel || a->channel->is_stream || a->is_expired || a->server != s || q == except ||
-		        a->sent_us + TRY_MIN_MS * 1000 > now_us || q->tries == UPSTREAM_TRIES + q->extra)
-			continue;
-		deadline_del(&a->timeout);
-		a->is_expired = true;
-		question_again_soon(q);
-	}
-}
-
-void server_answered(struct server *s, const struct attempt *a)
-{
-	uint64_t now_us = clock_us(), rtt_us = now_us > a->sent_us ? now_us - a->sent_us : 1;
-
-	if (rtt_us > UPSTREAM_TOTAL_MS * 1000)
-		rtt_us = UPSTREAM_TOTAL_MS * 1000;
-	if (!s->is_healthy || !s->srtt_us)
-		questions_ask_again(s, a->question, now_us);
-	if (!a->channel || !a->channel->is_stream)
-		s->srtt_us = s->srtt_us ? (uint32_t)((7 * (uint64_t)s->srtt_us + rtt_us) / 8) : (uint32_t)rtt_us;
-	s->answered++;
-	s->last_answer_us = now_us;
-	s->timeouts_in_row = 0;
-	s->is_healthy = true;
-	deadline_del(&s->probe_at);
-}
-
-static void set_unhealthy(struct server *s)
-{
-	struct resolver *r = s->group->resolver;
-
-	if (!s->is_healthy)
-		return;
-	s->is_healthy = false;
-	deadline_add(r->loop, &r->probe, &s->probe_at);
-}
-
-void server_timed_out(struct server *s, const struct attempt *a)
-{
-	s->timeouts++;
-	/* It answered others since: this one name is slow. */
-	if (s->last_answer_us > a->sent_us)
-		return;
-	if (++s->timeouts_in_row >= UNHEALTHY_TIMEOUTS)
-		set_unhealthy(s);
-}
-
-void server_broke(struct server *s)
-{
-	s->errors++;
-	set_unhealthy(s);
-}
-
-/* A socket of a way may have been bound to an interface that was made anew since: that says nothing about the server, while its
- * way is up. When every fresh one fails, it does. */
-bool server_blames_socket(struct server *s, int error)
-{
-	if (!s->group->has_way || (error != -ENODEV && error != -ENETUNREACH && error != -EHOSTUNREACH))
-		return false;
-	if (s->stale_in_row == STALE_SOCKETS_MAX)
-		return false;
-	s->stale_in_row++;
-	return true;
-}
-
-/* Four round trips, doubled for each time this question was asked there before; the next longer class. */
-struct deadline_queue *server_try_queue(struct server *s, unsigned doublings)
-{
-	struct resolver *r = s->group->resolver;
-	uint32_t wait_ms = s->srtt_us ? 4 * s->srtt_us / 1000 : TRY_UNKNOWN_MS;
-	unsigned i = 0;
-
-	if (wait_ms < TRY_MIN_MS)
-		wait_ms = TRY_MIN_MS;
-	if (wait_ms > TRY_MAX_MS)
-		wait_ms = TRY_MAX_MS;
-	wait_ms <<= doublings < 4 ? doublings : 4;
-	while (i < TRY_CLASSES - 1 && r->try_queue[i].after_ms < wait_ms)
-		i++;
-	return &r->try_queue[i];
-}
-
-void on_probe(struct deadline *d)
-{
-	struct server *s = FROM_MEMBER(d, struct server, probe_at);
-	struct resolver *r = s->group->resolver;
-	uint8_t query[QUERY_MAX];
-	size_t len = wire_query_build(query, 0, &r->root, RR_NS, 1, true, false, 0, false);
-
-	if (s->probe.channel && !s->probe.channel->is_stream)
-		socket_retire(FROM_MEMBER(s->probe.channel, struct udp_sock, channel));
-	attempt_end(&s->probe);
-	deadline_add(r->loop, &r->probe, &s->probe_at);
-	if (socket_send(s, &s->probe, query, len) < 0)
-		s->errors++;
-}
 
 void group_free(struct group *g)
 {
@@ -147,6 +37,7 @@ static struct group *group_new(struct resolver *r, const struct config *c, unsig
 		return NULL;
 	g->resolver = r;
 	g->index = index;
+	failures_forget(g);
 	g->name = strdup(u->name);
 	g->servers = calloc(u->server_count ? u->server_count : 1, sizeof(*g->servers));
 	if (u->way >= 0) {
@@ -170,7 +61,6 @@ static struct group *group_new(struct resolver *r, const struct config *c, unsig
 		s->index = i;
 		s->endpoint = u->servers[i];
 		s->sa_len = endpoint_to_sockaddr(&s->sa, &u->servers[i]);
-		s->is_healthy = true;
 	}
 	return g;
 }
@@ -209,6 +99,16 @@ static bool is_among(struct group *const *groups, unsigned count, const struct g
 	return false;
 }
 
+/* What may change while a group stays the same. */
+static void group_adjust(struct group *g, unsigned index, const struct cfg_upstream *u)
+{
+	g->index = index;
+	g->way = g->has_way ? (unsigned)u->way : 0;
+	g->strategy = u->strategy;
+	g->random_case = u->random_case;
+	g->inflight_max = u->inflight_max ? u->inflight_max : UPSTREAM_INFLIGHT_MAX;
+}
+
 int resolver_configure(struct resolver *r, const struct config *c)
 {
 	struct group **groups = calloc(c->upstream_count ? c->upstream_count : 1, sizeof(struct group *)), **old = r->groups;
@@ -229,10 +129,8 @@ int resolver_configure(struct resolver *r, const struct config *c)
 		free(groups);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < count; i++) {
-		groups[i]->index = i;
-		groups[i]->way = groups[i]->has_way ? (unsigned)c->upstreams[i].way : 0;
-	}
+	for (unsigned i = 0; i < count; i++)
+		group_adjust(groups[i], i, &c->upstreams[i]);
 	r->groups = groups;
 	r->group_count = count;
 	/* Last, as askers are told from here and may ask anew. */
@@ -249,9 +147,11 @@ static void server_begin_anew(struct server *s, bool is_healthy)
 	attempt_end(&s->probe);
 	sockets_close(s);
 	streams_close(s);
-	s->is_healthy = is_healthy;
-	s->timeouts_in_row = 0;
-	s->stale_in_row = 0;
+	s->health = is_healthy ? HEALTHY : UNHEALTHY;
+	s->is_probe_open = false;
+	s->probes = s->probes_failed = 0;
+	s->timeouts_in_row = s->unanswered = s->stale_in_row = 0;
+	s->silent_turn = 0;
 	s->srtt_us = 0;
 }
 
@@ -261,9 +161,11 @@ static void questions_let_go(struct group *g)
 	for (struct question *q = g->questions; q; q = q->group_next) {
 		for (unsigned i = 0; i < ATTEMPTS_MAX; i++)
 			attempt_end(&q->attempt[i]);
-		q->last_len = 0;
+		free(q->kept);
+		q->kept = NULL;
+		q->last_len = q->kept_len = 0;
 		q->saw_bad = false;
-		q->failed = q->dead = 0;
+		q->failed = q->empty = q->dead = 0;
 		question_again_soon(q);
 	}
 }
@@ -276,6 +178,7 @@ void resolver_way_changed(struct resolver *r, unsigned way, bool is_down)
 		if (!g->has_way || g->way != way || g->is_way_down == is_down)
 			continue;
 		g->is_way_down = is_down;
+		failures_forget(g);
 		questions_let_go(g);
 		for (unsigned k = 0; k < g->server_count; k++)
 			server_begin_anew(&g->servers[k], !is_down);
@@ -288,17 +191,24 @@ unsigned resolver_stat(const struct resolver *r, struct upstream_stat *ret, unsi
 
 	for (unsigned i = 0; i < r->group_count; i++)
 		for (unsigned k = 0; k < r->groups[i]->server_count && count < max; k++) {
-			const struct server *s = &r->groups[i]->servers[k];
+			const struct group *g = r->groups[i];
+			const struct server *s = &g->servers[k];
 
-			ret[count++] = (struct upstream_stat){.group = r->groups[i]->name,
+			ret[count++] = (struct upstream_stat){.group = g->name,
 			        .server = s->endpoint,
-			        .is_healthy = s->is_healthy,
+			        .is_healthy = s->health == HEALTHY,
+			        .is_suspected = s->health == SUSPECTED,
 			        .srtt_us = s->srtt_us,
+			        .in_flight = s->in_flight,
 			        .sent = s->sent,
 			        .answered = s->answered,
 			        .timeouts = s->timeouts,
 			        .tcp = s->tcp,
-			        .errors = s->errors};
+			        .errors = s->errors,
+			        .wrong_case = s->wrong_case,
+			        .questions = g->question_count,
+			        .refused = g->refused,
+			        .failure_hits = g->failure_hits};
 		}
 	return count;
 }

@@ -4,6 +4,7 @@
  * one. */
 #include "resolve/flight.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint16_t message_flags(const uint8_t *msg)
@@ -25,27 +26,54 @@ static bool is_bare_refusal(const struct attempt *a, const uint8_t *msg, size_t 
 static void retry_plain(struct attempt *a)
 {
 	struct question *q = a->question;
+	struct server *s = a->server;
 
-	server_answered(a->server, a);
+	server_answered(s, a);
 	attempt_end(a);
-	q->plain |= (uint16_t)(1U << a->server->index);
-	q->asked[a->server->index] = 0;
-	if (q->extra < EXTRA_TRIES)
-		q->extra++;
-	question_step(q, false);
+	q->plain |= (uint16_t)(1U << s->index);
+	question_retry(q, s);
 }
 
 static void retry_stream(struct attempt *a)
 {
 	struct question *q = a->question;
+	struct server *s = a->server;
 
-	server_answered(a->server, a);
+	server_answered(s, a);
 	attempt_end(a);
+	/* A late second truncated answer changes nothing. */
+	if (q->use_stream)
+		return;
 	q->use_stream = true;
-	q->asked[a->server->index] = 0;
-	if (q->extra < EXTRA_TRIES)
-		q->extra++;
-	question_step(q, false);
+	question_retry(q, s);
+}
+
+/* The question in the answer, bit for bit as it was sent. */
+static bool repeats_cases(const struct attempt *a, const uint8_t *name)
+{
+	const struct name *n = &a->question->qname;
+
+	for (unsigned i = 0; i < n->len; i++) {
+		bool is_letter = n->wire[i] >= 'a' && n->wire[i] <= 'z';
+
+		if (name[i] != n->wire[i] - (is_letter && a->cases >> (i % 64) & 1 ? 'a' - 'A' : 0))
+			return false;
+	}
+	return true;
+}
+
+/* Forged, or of a server that changes letters: TCP tells, and the true answer may still come. */
+static void distrust_cases(struct attempt *a)
+{
+	struct question *q = a->question;
+	struct server *s = a->server;
+
+	s->wrong_case++;
+	attempt_expire(a);
+	if (q->use_stream)
+		return;
+	q->use_stream = true;
+	question_retry(q, s);
 }
 
 /* Header and question alone are kept: a failure has no records that anyone uses. */
@@ -64,25 +92,79 @@ static void keep_failure(struct question *q, const uint8_t *msg)
 	q->last_len = (uint16_t)len;
 }
 
+/* An answer without record and SOA may be a server's lapse, not the truth (RFC 2308 2.2): another one is asked before it is
+ * given. Heap, as such answers are few and may be long. */
+static bool keep_empty(struct question *q, const uint8_t *msg, const struct wire_answer *walked)
+{
+	uint8_t *kept;
+
+	if (q->kept)
+		return true;
+	kept = malloc(walked->authority_end);
+	if (!kept)
+		return false;
+	memcpy(kept, msg, walked->authority_end);
+	/* Nothing of the additional section is kept. */
+	kept[10] = kept[11] = 0;
+	q->kept = kept;
+	q->kept_len = walked->authority_end;
+	return true;
+}
+
+/* True: the answer waits, another server is asked. */
+static bool try_better(struct question *q, uint16_t bit, const uint8_t *msg, const struct wire_answer *walked)
+{
+	q->empty |= bit;
+	if (question_is_last_word(q) || !keep_empty(q, msg, walked))
+		return false;
+	question_step(q, false);
+	return true;
+}
+
+/* Any answer shows that the server is there. */
 static void judge_probe(struct attempt *a, const uint8_t *msg, size_t len)
 {
-	/* Any answer shows that the server is there again. */
-	if (!wire_answer_matches(msg, len, &a->server->group->resolver->root, RR_NS, 1)) {
-		a->server->errors++;
+	struct server *s = a->server;
+
+	if (!wire_answer_matches(msg, len, &s->probe_name, s->probe_type, 1)) {
+		s->errors++;
 		return;
 	}
-	server_answered(a->server, a);
+	server_answered(s, a);
 	attempt_end(a);
 }
 
-void judge_answer(struct attempt *a, const uint8_t *msg, size_t len)
+static void judge_rcode(struct attempt *a, const uint8_t *msg, size_t len, const struct wire_answer *walked)
 {
 	struct question *q = a->question;
 	struct server *s = a->server;
 	struct resolver *r = s->group->resolver;
-	bool is_stream = a->channel->is_stream;
 	uint16_t bit = (uint16_t)(1U << s->index);
-	struct upstream_answer answer = {.result = UPSTREAM_OK, .msg = msg, .len = len, .walked = &r->walked};
+	unsigned rcode = message_flags(msg) & 15;
+	struct upstream_answer answer = {.result = UPSTREAM_OK, .msg = msg, .len = len, .walked = walked};
+
+	server_answered(s, a);
+	attempt_end(a);
+	if (!a->is_edns && q->plain & bit && (rcode == RCODE_NOERROR || rcode == RCODE_NXDOMAIN))
+		s->no_edns_until_ms = loop_now_ms(r->loop) + NO_EDNS_MS;
+	if (rcode == RCODE_SERVFAIL || rcode == RCODE_REFUSED) {
+		q->failed |= bit;
+		keep_failure(q, msg);
+		question_step(q, false);
+		return;
+	}
+	if (rcode == RCODE_NOERROR && !walked->is_cut && walked->is_nodata && !walked->has_soa && try_better(q, bit, msg, walked))
+		return;
+	if (q->had_failed)
+		failure_remove(r, q->group, q->hash);
+	question_complete(q, &answer);
+}
+
+void judge_answer(struct attempt *a, uint8_t *msg, size_t len)
+{
+	struct question *q = a->question;
+	struct server *s = a->server;
+	struct resolver *r = s->group->resolver;
 	unsigned rcode;
 
 	if (!q) {
@@ -97,18 +179,22 @@ void judge_answer(struct attempt *a, const uint8_t *msg, size_t len)
 		s->errors++;
 		return;
 	}
+	if (a->cases) {
+		if (!repeats_cases(a, msg + WIRE_HEADER)) {
+			distrust_cases(a);
+			return;
+		}
+		/* Names in it point to the question's. */
+		memcpy(msg + WIRE_HEADER, q->qname.wire, q->qname.len);
+	}
 	rcode = message_flags(msg) & 15;
 	if (a->is_edns && (rcode == RCODE_FORMERR || rcode == RCODE_NOTIMP)) {
 		retry_plain(a);
 		return;
 	}
 	/* Before the walk: a truncated message may end inside a record. */
-	if (message_flags(msg) & FLAG_TC && !is_stream) {
-		/* A late second truncated answer changes nothing. */
-		if (q->use_stream)
-			attempt_end(a);
-		else
-			retry_stream(a);
+	if (message_flags(msg) & FLAG_TC && !a->channel->is_stream) {
+		retry_stream(a);
 		return;
 	}
 	if (wire_answer_walk(&r->walked, msg, len) < 0) {
@@ -116,15 +202,5 @@ void judge_answer(struct attempt *a, const uint8_t *msg, size_t len)
 		q->saw_bad = true;
 		return;
 	}
-	server_answered(s, a);
-	attempt_end(a);
-	if (!a->is_edns && q->plain & bit && (rcode == RCODE_NOERROR || rcode == RCODE_NXDOMAIN))
-		s->no_edns_until_ms = loop_now_ms(r->loop) + NO_EDNS_MS;
-	if (rcode == RCODE_SERVFAIL || rcode == RCODE_REFUSED) {
-		q->failed |= bit;
-		keep_failure(q, msg);
-		question_step(q, false);
-		return;
-	}
-	question_complete(q, &answer);
+	judge_rcode(a, msg, len, &r->walked);
 }

@@ -2,9 +2,10 @@
 /* The pool of UDP sockets towards one server.
  *
  * Each socket is connected, so the kernel drops what does not come from the server's address and port, and bound by the kernel to
- * a port that it draws at random from the ephemeral range (28,232 ports unless configured otherwise: 14.8 bits). A query takes a
- * random place of the pool, opening a socket there if it is empty, and a random id: 30.8 bits that a forger must guess. After
- * UPSTREAM_SOCKET_USES queries, and after a timeout, a socket leaves its place and closes when nothing is pending on it. */
+ * a port that it draws at random from the ephemeral range (28,232 ports unless configured otherwise: 14.8 bits). A batch of
+ * queries takes a random place of the pool, opening a socket there if it is empty, and each query a random id: 30.8 bits that a
+ * forger must guess. After UPSTREAM_SOCKET_USES queries, and after a timeout, a socket leaves its place and closes when nothing is
+ * pending on it. */
 #include "resolve/flight.h"
 
 #include <errno.h>
@@ -68,6 +69,8 @@ static void socket_close(struct udp_sock *k)
 	if (k->channel.is_closed)
 		return;
 	k->channel.is_closed = true;
+	if (s->turn == k)
+		s->turn = NULL;
 	if (k->slot >= 0)
 		s->pool[k->slot] = NULL;
 	LIST_DEL(k, all);
@@ -97,7 +100,7 @@ void sockets_close(struct server *s)
 		socket_close(s->sockets);
 }
 
-static void socket_break(struct udp_sock *k, bool is_dead)
+void socket_break(struct udp_sock *k, bool is_dead)
 {
 	/* Closed before its attempts end: they would close a retired one themselves. */
 	socket_close(k);
@@ -132,8 +135,8 @@ static int socket_open(struct server *s, int slot, struct udp_sock **ret)
 	return 0;
 }
 
-/* A random place of the pool. Where no socket can be opened, the nearest one there is. */
-static int socket_pick(struct server *s, struct udp_sock **ret)
+/* Where no socket can be opened, the nearest one there is. */
+int socket_pick(struct server *s, struct udp_sock **ret)
 {
 	int slot = resolver_random16(s->group->resolver) % UPSTREAM_POOL, error;
 	struct udp_sock *k = s->pool[slot];
@@ -159,50 +162,6 @@ static int socket_pick(struct server *s, struct udp_sock **ret)
 	return -EAGAIN;
 }
 
-/* 0: on its way, or lost in a full buffer, which its timeout finds. */
-static int send_query(struct udp_sock *k, const uint8_t *query, size_t len)
-{
-	ssize_t n;
-
-	do
-		n = send(k->fd, query, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
-		return 0;
-	return -errno;
-}
-
-int socket_send(struct server *s, struct attempt *a, uint8_t *query, size_t len)
-{
-	struct resolver *r = s->group->resolver;
-	struct udp_sock *k = NULL;
-	bool was_used, has_next;
-	int error, id;
-
-	/* An error of a used socket may be its own (its source address went, an old ICMP message waits in it): a fresh one
-	 * decides. */
-	do {
-		error = socket_pick(s, &k);
-		if (error < 0)
-			return error;
-		id = channel_free_id(r, &k->channel);
-		if (id < 0)
-			return id;
-		query[0] = (uint8_t)(id >> 8);
-		query[1] = (uint8_t)id;
-		was_used = k->uses++ > 0;
-		error = send_query(k, query, len);
-		has_next = error < 0 && (was_used || server_blames_socket(s, error));
-		if (error < 0)
-			socket_break(k, !has_next);
-	} while (has_next);
-	if (error < 0)
-		return error;
-	s->stale_in_row = 0;
-	attempt_start(a, &k->channel, (uint16_t)id);
-	return 0;
-}
-
 static int read_answers(struct udp_sock *k)
 {
 	struct server *s = k->channel.server;
@@ -214,8 +173,9 @@ static int read_answers(struct udp_sock *k)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
+	r->now_us = 0;
 	for (int i = 0; i < n && !k->channel.is_closed; i++) {
-		const uint8_t *msg = r->iov[i].iov_base;
+		uint8_t *msg = r->iov[i].iov_base;
 		size_t len = r->msg[i].msg_len;
 		struct attempt *a = NULL;
 

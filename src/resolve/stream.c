@@ -152,8 +152,9 @@ static int stream_flush(struct stream *st)
 	return 0;
 }
 
-int stream_send(struct server *s, struct attempt *a, uint8_t *query, size_t len)
+int stream_send(struct server *s, struct attempt *a, size_t len)
 {
+	uint8_t *query = send_reserve(s->group->resolver);
 	struct stream *st = s->stream;
 	int error = st ? 0 : stream_open(s, &st), id;
 
@@ -193,7 +194,7 @@ static void stream_parse(struct stream *st)
 
 	while (!st->channel.is_closed && st->in_len - at >= 2) {
 		size_t len = (size_t)st->in[at] << 8 | st->in[at + 1];
-		const uint8_t *msg = st->in + at + 2;
+		uint8_t *msg = st->in + at + 2;
 		struct attempt *a = NULL;
 
 		if (st->in_len - at - 2 < len)
@@ -222,6 +223,7 @@ static bool stream_read(struct stream *st)
 			return true;
 		if (n <= 0)
 			return false;
+		st->channel.server->group->resolver->now_us = 0;
 		st->in_len += (size_t)n;
 		stream_parse(st);
 	}

@@ -7,14 +7,16 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
+
 enum { GIVE_UP_MS = 30000, LOOK_MS = 10 };
 
 struct loop *loop;
 struct resolver *resolver;
 struct fake_server fake[SERVERS];
-struct cfg_upstream upstreams[2];
+struct cfg_upstream upstreams[GROUPS];
 struct cfg_way ways[1];
-struct endpoint endpoints[2][SERVERS];
+struct endpoint endpoints[GROUPS][SERVERS];
 struct config config;
 static struct deadline_queue give_up, look;
 static struct deadline give_up_at, look_at;
@@ -28,15 +30,29 @@ static void on_done(struct upstream_wait *w, const struct upstream_answer *a)
 
 	assert_false(k->is_done);
 	k->is_done = true;
+	k->done_us = clock_us();
 	k->result = a->result;
 	if (a->result == UPSTREAM_OK) {
 		k->rcode = a->walked->rcode;
+		k->chain_len = a->walked->chain_len;
+		k->is_lower = true;
+		for (unsigned i = WIRE_HEADER; a->msg[i]; i++)
+			k->is_lower &= a->msg[i] < 'A' || a->msg[i] > 'Z';
 		k->addr_count = a->walked->addr_count;
 		if (k->addr_count)
 			k->addr = a->walked->addrs[0];
 	}
 	if (--waiting == 0)
 		loop_stop(loop);
+}
+
+static void on_slow(struct upstream_wait *w)
+{
+	struct ask *k = (struct ask *)w;
+
+	assert_false(k->is_done);
+	k->slow_count++;
+	k->slow_us = clock_us();
 }
 
 static void on_give_up(struct deadline *d)
@@ -51,10 +67,12 @@ void ask_variant(struct ask *k, unsigned group, const char *text, bool want_do, 
 
 	memset(k, 0, sizeof(*k));
 	k->wait.done = on_done;
+	k->wait.slow = on_slow;
+	k->asked_us = clock_us();
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
 	waiting++;
 	upstream_ask(resolver, group, &n, RR_A, 1, want_do, want_cd, &k->wait);
-	assert_false(k->is_done); /* never inside the call */
+	assert_false(k->is_done || k->slow_count); /* never inside the call */
 }
 
 void ask(struct ask *k, unsigned group, const char *text)
@@ -67,7 +85,7 @@ void run(void)
 {
 	has_given_up = false;
 	deadline_add(loop, &give_up, &give_up_at);
-	if (waiting)
+	while (waiting && !has_given_up)
 		loop_run(loop);
 	deadline_del(&give_up_at);
 	assert_false(has_given_up);
@@ -91,18 +109,18 @@ bool is_from(const struct ask *k, unsigned number)
 
 struct upstream_stat stat_of(unsigned server)
 {
-	struct upstream_stat s[8];
+	struct upstream_stat s[16];
 
-	assert_true(resolver_stat(resolver, s, 8) > server);
+	assert_true(resolver_stat(resolver, s, 16) > server);
 	return s[server];
 }
 
 uint64_t timeouts_so_far(void)
 {
-	struct upstream_stat s[8];
+	struct upstream_stat s[16];
 	uint64_t sum = 0;
 
-	for (unsigned n = resolver_stat(resolver, s, 8), i = 0; i < n; i++)
+	for (unsigned n = resolver_stat(resolver, s, 16), i = 0; i < n; i++)
 		sum += s[i].timeouts;
 	return sum;
 }
@@ -129,10 +147,51 @@ void run_until(bool (*wanted)(void))
 	condition = wanted;
 	deadline_add(loop, &give_up, &give_up_at);
 	deadline_add(loop, &look, &look_at);
-	loop_run(loop);
+	do
+		loop_run(loop);
+	while (!wanted() && !has_given_up);
 	deadline_del(&give_up_at);
 	deadline_del(&look_at);
 	assert_false(has_given_up);
+}
+
+static uint64_t run_until_ms;
+
+static bool is_over(void)
+{
+	return clock_ms() >= run_until_ms;
+}
+
+void run_for(unsigned ms)
+{
+	run_until_ms = clock_ms() + ms;
+	run_until(is_over);
+}
+
+void warm_up(unsigned group)
+{
+	char text[32];
+
+	for (unsigned i = 0; i < 8; i++) {
+		struct ask k;
+
+		snprintf(text, sizeof(text), "warm%u-%u.example", group, i);
+		ask(&k, group, text);
+		run();
+		assert_int_equal(k.result, UPSTREAM_OK);
+	}
+}
+
+uint64_t took_us(const struct ask *k)
+{
+	assert_true(k->is_done);
+	return k->done_us - k->asked_us;
+}
+
+void configure(unsigned count)
+{
+	config.upstream_count = count;
+	assert_int_equal(resolver_configure(resolver, &config), 0);
 }
 
 bool first_is_healthy(void)
@@ -169,8 +228,10 @@ int setup_with(bool with_tcp)
 		fake_start(&fake[i], i + 1, with_tcp);
 		assert_int_equal(addr_parse(&endpoints[0][i].addr, "127.0.0.1"), 0);
 		endpoints[0][i].port = fake[i].port;
+		endpoints[2][i] = endpoints[0][i];
 	}
 	endpoints[1][0] = endpoints[0][1];
+	upstreams[2] = (struct cfg_upstream){.name = "many", .servers = endpoints[2], .server_count = SERVERS, .way = -1};
 	upstreams[0] = (struct cfg_upstream){.name = "default", .servers = endpoints[0], .server_count = 2, .way = -1};
 	upstreams[1] = (struct cfg_upstream){.name = "alone", .servers = endpoints[1], .server_count = 1, .way = -1};
 	ways[0] = (struct cfg_way){.name = "tunnel", .mark = 0x1000};

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ static bool label_is(const uint8_t *query, const char *what)
 	size_t len = strlen(what);
 	const uint8_t *label = query + 12;
 
-	return label[0] >= len && memcmp(label + 1, what, len) == 0 &&
+	return label[0] >= len && strncasecmp((const char *)label + 1, what, len) == 0 &&
 	       (label[0] == len || label[len + 1] == '-' || label[len + 1] <= '9');
 }
 
@@ -54,6 +55,38 @@ static int answer(uint8_t *out, const uint8_t *query, unsigned flags, unsigned c
 	return at;
 }
 
+/* An SOA of the root behind header and question. */
+static int answer_soa(uint8_t *out, const uint8_t *query)
+{
+	static const uint8_t soa[] = {0, 0, 6, 0, 1, 0, 0, 1, 44, 0, 22, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 60};
+	int at = answer(out, query, 0, 0, 0);
+
+	out[9] = 1;
+	memcpy(out + at, soa, sizeof(soa));
+	return at + (int)sizeof(soa);
+}
+
+/* The question's name is an alias of target.example, of which nothing is said. */
+static int answer_alias(uint8_t *out, const uint8_t *query)
+{
+	static const uint8_t cname[] = "\300\014\0\005\0\001\0\0\001\054\0\020\006target\007example";
+	int at = answer(out, query, 0, 0, 0);
+
+	out[7] = 1;
+	memcpy(out + at, cname, sizeof(cname));
+	return at + (int)sizeof(cname);
+}
+
+static int answer_lower(uint8_t *out, const uint8_t *query, uint32_t address)
+{
+	int len = answer(out, query, 0, 1, address);
+
+	for (int i = 12; out[i]; i++)
+		if (out[i] >= 'A' && out[i] <= 'Z')
+			out[i] += 'a' - 'A';
+	return len;
+}
+
 /* 0: nothing is sent. */
 static int usual_answer(struct fake_server *f, uint8_t *out, const uint8_t *query, bool is_tcp)
 {
@@ -61,7 +94,7 @@ static int usual_answer(struct fake_server *f, uint8_t *out, const uint8_t *quer
 	uint32_t mine = 0x0a000000 + f->number;
 	bool has_edns = query[11] != 0;
 
-	if (mode == FAKE_SILENT || label_is(query, "silent"))
+	if (mode == FAKE_SILENT || (mode == FAKE_NO_ROOT && !query[12]) || label_is(query, "silent"))
 		return 0;
 	if (mode == FAKE_SERVFAIL || label_is(query, "servfail"))
 		return answer(out, query, 2, 0, 0);
@@ -72,6 +105,14 @@ static int usual_answer(struct fake_server *f, uint8_t *out, const uint8_t *quer
 		out[5] = 0;
 		return 12;
 	}
+	if (mode == FAKE_EMPTY || label_is(query, "empty"))
+		return answer(out, query, 0, 0, 0);
+	if (mode == FAKE_ALIAS || label_is(query, "alias"))
+		return answer_alias(out, query);
+	if (mode == FAKE_LOWER && !is_tcp)
+		return answer_lower(out, query, mine);
+	if (label_is(query, "nodata"))
+		return answer_soa(out, query);
 	if (label_is(query, "refused"))
 		return answer(out, query, 5, 0, 0);
 	if (label_is(query, "nxdomain"))
@@ -98,30 +139,81 @@ static void send_forged(struct fake_server *f, const uint8_t *query, const struc
 	sendto(f->udp, out, (size_t)len, 0, (const void *)to, sizeof(*to));
 }
 
-/* Remembers what to send later; true also for a repeat of the same name, which is not answered. */
-static bool answer_late(struct fake_server *f, const uint8_t *query, const struct sockaddr_in *to)
+static void send_miscased(struct fake_server *f, const uint8_t *query, const struct sockaddr_in *to)
 {
-	int end = question_end(query);
+	uint8_t out[600];
+	int len = answer(out, query, 0, 1, 0x06060606);
 
-	for (unsigned i = 0; i < f->late_count; i++)
-		if (memcmp(f->late[i].bytes + 12, query + 12, (size_t)end - 12) == 0)
-			return true;
-	assert(f->late_count < FAKE_LATE);
-	f->late[f->late_count].at_ms = clock_ms() + LATE_MS;
-	f->late[f->late_count].len = answer(f->late[f->late_count].bytes, query, 0, 1, 0x0a000000 + f->number);
-	memcpy(f->late[f->late_count].to, to, sizeof(*to));
-	f->late_count++;
-	return true;
+	out[13] ^= 0x20;
+	sendto(f->udp, out, (size_t)len, 0, (const void *)to, sizeof(*to));
 }
 
-static void send_late(struct fake_server *f)
+static void send_later(struct fake_server *f, const uint8_t *bytes, int len, const struct sockaddr_in *to, unsigned after_ms)
 {
-	for (unsigned i = 0; i < f->late_count; i++)
-		if (f->late[i].at_ms && f->late[i].at_ms <= clock_ms()) {
-			sendto(f->udp, f->late[i].bytes, (size_t)f->late[i].len, 0, (const void *)f->late[i].to,
-			        sizeof(struct sockaddr_in));
-			f->late[i].at_ms = 0;
-		}
+	unsigned i = 0;
+
+	while (i < f->late_used && f->late[i].at_ms)
+		i++;
+	assert(i < FAKE_LATE);
+	if (i == f->late_used)
+		f->late_used++;
+	f->late[i].at_ms = clock_ms() + after_ms;
+	f->late[i].len = len;
+	memcpy(f->late[i].bytes, bytes, (size_t)len);
+	memcpy(f->late[i].to, to, sizeof(*to));
+}
+
+/* Whether the name was asked before. */
+static bool was_asked(struct fake_server *f, const uint8_t *query)
+{
+	const char *name = (const char *)query + 12;
+
+	for (unsigned i = 0; i < f->once_count; i++)
+		if (strcasecmp((const char *)f->once[i], name) == 0)
+			return true;
+	assert(f->once_count < FAKE_ONCE);
+	memcpy(f->once[f->once_count++], name, strlen(name) + 1);
+	return false;
+}
+
+/* How long until the next one, at most 20 ms. */
+static int send_late(struct fake_server *f)
+{
+	uint64_t now_ms = clock_ms();
+	int left_ms = 20;
+
+	for (unsigned i = 0; i < f->late_used; i++) {
+		struct fake_late *l = &f->late[i];
+
+		if (l->at_ms > now_ms && l->at_ms - now_ms < (unsigned)left_ms)
+			left_ms = (int)(l->at_ms - now_ms);
+		if (!l->at_ms || l->at_ms > now_ms)
+			continue;
+		sendto(f->udp, l->bytes, (size_t)l->len, 0, (const void *)l->to, sizeof(struct sockaddr_in));
+		l->at_ms = 0;
+	}
+	while (f->late_used && !f->late[f->late_used - 1].at_ms)
+		f->late_used--;
+	return left_ms;
+}
+
+static void count_query(struct fake_server *f, const uint8_t *query, unsigned port)
+{
+	bool has_upper = false;
+
+	for (int i = 12; query[i]; i++)
+		has_upper |= query[i] >= 'A' && query[i] <= 'Z';
+	atomic_fetch_add(&f->uppers, has_upper);
+	if (query[12] == 0) {
+		atomic_fetch_add(&f->probes, 1);
+	} else {
+		atomic_fetch_add(&f->udp_queries, 1);
+		atomic_fetch_add(&f->edns_queries, query[11] != 0);
+	}
+	if (!(f->port_seen[port / 8] >> (port % 8) & 1)) {
+		f->port_seen[port / 8] |= (uint8_t)(1 << (port % 8));
+		atomic_fetch_add(&f->ports, 1);
+	}
 }
 
 static void on_udp(struct fake_server *f)
@@ -131,28 +223,23 @@ static void on_udp(struct fake_server *f)
 		struct sockaddr_in from;
 		socklen_t from_len = sizeof(from);
 		ssize_t n = recvfrom(f->udp, query, sizeof(query), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
-		unsigned port;
-		int len;
+		int len, after_ms = atomic_load(&f->delay_ms);
 
 		if (n < 17)
 			return;
-		if (query[12] == 0) {
-			atomic_fetch_add(&f->probes, 1);
-		} else {
-			atomic_fetch_add(&f->udp_queries, 1);
-			atomic_fetch_add(&f->edns_queries, query[11] != 0);
-		}
-		port = ntohs(from.sin_port);
-		if (!(f->port_seen[port / 8] >> (port % 8) & 1)) {
-			f->port_seen[port / 8] |= (uint8_t)(1 << (port % 8));
-			atomic_fetch_add(&f->ports, 1);
-		}
-		if (label_is(query, "late") && answer_late(f, query, &from))
+		count_query(f, query, ntohs(from.sin_port));
+		if (label_is(query, "late") && was_asked(f, query))
 			continue;
+		if (label_is(query, "late") || label_is(query, "slow"))
+			after_ms = LATE_MS;
 		if (label_is(query, "forged"))
 			send_forged(f, query, &from);
+		if (label_is(query, "miscased"))
+			send_miscased(f, query, &from);
 		len = usual_answer(f, out, query, false);
-		if (len)
+		if (len && after_ms)
+			send_later(f, out, len, &from, (unsigned)after_ms);
+		else if (len)
 			sendto(f->udp, out, (size_t)len, 0, (struct sockaddr *)&from, sizeof(from));
 	}
 }
@@ -194,9 +281,37 @@ static void on_accept(struct fake_server *f)
 	close(fd);
 }
 
+static int udp_open(uint16_t port)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 4 << 20;
+
+	if (bind(fd, (struct sockaddr *)&sin, sizeof(sin)) < 0) {
+		close(fd);
+		return -1;
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	return fd;
+}
+
+static void open_or_shut(struct fake_server *f)
+{
+	bool is_shut = atomic_load(&f->mode) == FAKE_SHUT;
+
+	if (is_shut && f->udp >= 0) {
+		close(f->udp);
+		f->udp = -1;
+	} else if (!is_shut && f->udp < 0) {
+		f->udp = udp_open(f->port);
+	}
+	atomic_store(&f->is_shut, f->udp < 0);
+}
+
 static void *run(void *arg)
 {
 	struct fake_server *f = arg;
+	int wait_ms = 20;
 
 	for (;;) {
 		struct pollfd p[3 + FAKE_CONNECTIONS] = {{.fd = f->stop[0], .events = POLLIN}, {.fd = f->udp, .events = POLLIN},
@@ -204,17 +319,18 @@ static void *run(void *arg)
 
 		for (int i = 0; i < FAKE_CONNECTIONS; i++)
 			p[3 + i] = (struct pollfd){.fd = f->connection[i], .events = POLLIN};
-		poll(p, 3 + FAKE_CONNECTIONS, 20);
+		poll(p, 3 + FAKE_CONNECTIONS, wait_ms);
 		if (p[0].revents)
 			return NULL;
-		if (p[1].revents)
+		open_or_shut(f);
+		if (p[1].revents && f->udp >= 0)
 			on_udp(f);
 		for (int i = 0; i < FAKE_CONNECTIONS; i++)
 			if (p[3 + i].revents)
 				on_tcp(f, &f->connection[i]);
 		if (p[2].revents)
 			on_accept(f);
-		send_late(f);
+		wait_ms = send_late(f);
 	}
 }
 
@@ -222,20 +338,20 @@ void fake_start(struct fake_server *f, unsigned number, bool with_tcp)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(sin);
-	int size = 4 << 20, r, tries = 0;
+	int r, tries = 0;
 
 	memset(f, 0, sizeof(*f));
 	f->number = number;
 	for (int i = 0; i < FAKE_CONNECTIONS; i++)
 		f->connection[i] = -1;
+	f->late = calloc(FAKE_LATE, sizeof(*f->late));
+	assert(f->late);
 	/* A port that is free for both. */
 	do {
-		f->udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		sin.sin_port = 0;
-		r = bind(f->udp, (struct sockaddr *)&sin, sizeof(sin));
-		assert(r == 0);
+		f->udp = udp_open(0);
+		assert(f->udp >= 0);
 		getsockname(f->udp, (struct sockaddr *)&sin, &len);
+		f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		r = bind(f->listener, (struct sockaddr *)&sin, sizeof(sin));
 		if (r < 0) {
 			close(f->udp);
@@ -249,8 +365,6 @@ void fake_start(struct fake_server *f, unsigned number, bool with_tcp)
 		close(f->listener);
 		f->listener = -1;
 	}
-	if (setsockopt(f->udp, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-		setsockopt(f->udp, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	f->port = ntohs(sin.sin_port);
 	f->strange = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	r = pipe(f->stop);
@@ -264,7 +378,8 @@ void fake_stop(struct fake_server *f)
 	if (write(f->stop[1], "x", 1) != 1)
 		abort();
 	pthread_join(f->thread, NULL);
-	close(f->udp);
+	if (f->udp >= 0)
+		close(f->udp);
 	close(f->strange);
 	if (f->listener >= 0)
 		close(f->listener);
@@ -273,4 +388,5 @@ void fake_stop(struct fake_server *f)
 	for (int i = 0; i < FAKE_CONNECTIONS; i++)
 		if (f->connection[i] >= 0)
 			close(f->connection[i]);
+	free(f->late);
 }

@@ -242,8 +242,9 @@ static void thousands_at_once(void **state)
 	run();
 	for (unsigned i = 0; i < MANY; i++)
 		assert_true(is_from(&k[i], 1) || is_from(&k[i], 2));
+	/* A socket for each batch; few fall on the same place of the pool. */
 	ports = fake[0].ports;
-	assert_true(ports >= UPSTREAM_POOL * 3 / 4);
+	assert_true(ports >= MANY / UPSTREAM_SEND_BATCH / 2);
 	/* Sockets are renewed: after many more queries there were more ports than places in the pool. */
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < MANY; i++) {
@@ -255,6 +256,71 @@ static void thousands_at_once(void **state)
 		run();
 	}
 	assert_true(fake[0].ports > UPSTREAM_POOL + UPSTREAM_POOL / 4);
+}
+
+/* What is asked at once leaves by few ports; what is asked in turn each time by another. */
+static void a_batch_leaves_by_one_port(void **state)
+{
+	enum { MANY = 3 * UPSTREAM_SEND_BATCH };
+	static struct ask k[MANY];
+	unsigned before, tries = 0;
+
+	do {
+		before = fake[0].ports;
+		for (unsigned i = 0; i < MANY; i++) {
+			char text[32];
+
+			snprintf(text, sizeof(text), "b%u-%u.example", tries, i);
+			ask(&k[i], 0, text);
+		}
+		run();
+	} while (timeouts_so_far() && ++tries < 20);
+	assert_calm_equal(stat_of(0).in_flight, 0);
+	if (!timeouts_so_far())
+		assert_in_range(fake[0].ports - before, 1, 3);
+	before = fake[0].ports + fake[1].ports;
+	for (unsigned i = 0; i < 100; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "alone%u.example", i);
+		ask_once(text);
+	}
+	assert_in_range(fake[0].ports + fake[1].ports - before, 60, 100 + timeouts_so_far());
+}
+
+static void the_bound_of_a_group_is_its_own(void **state)
+{
+	struct ask k[15], other;
+	unsigned busy = 0;
+
+	upstreams[0].inflight_max = 10;
+	configure(2);
+	for (unsigned i = 0; i < 15; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "k%u.example", i);
+		ask(&k[i], 0, text);
+	}
+	ask(&other, 1, "www.example");
+	run();
+	for (unsigned i = 0; i < 15; i++)
+		busy += k[i].result == UPSTREAM_BUSY;
+	assert_int_equal(busy, 5);
+	assert_int_equal(stat_of(0).refused, 5);
+	assert_int_equal(stat_of(2).refused, 0);
+	assert_int_equal(other.result, UPSTREAM_OK);
+}
+
+static void a_group_may_be_empty(void **state)
+{
+	struct ask k;
+
+	upstreams[0].servers = NULL;
+	upstreams[0].server_count = 0;
+	configure(2);
+	k = ask_once("www.example");
+	assert_int_equal(k.result, UPSTREAM_NONE);
+	assert_int_equal(k.slow_count, 1);
 }
 
 static void a_cancelled_asker_is_not_called(void **state)
@@ -329,6 +395,9 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(late_answers_count, setup, teardown),
 	        cmocka_unit_test_setup_teardown(silence_and_nonsense_end, setup, teardown),
 	        cmocka_unit_test_setup_teardown(thousands_at_once, setup, teardown),
+	        cmocka_unit_test_setup_teardown(a_batch_leaves_by_one_port, setup, teardown),
+	        cmocka_unit_test_setup_teardown(the_bound_of_a_group_is_its_own, setup, teardown),
+	        cmocka_unit_test_setup_teardown(a_group_may_be_empty, setup, teardown),
 	        cmocka_unit_test_setup_teardown(a_cancelled_asker_is_not_called, setup, teardown),
 	        cmocka_unit_test_setup_teardown(the_bound_holds_and_configuration_ends_questions, setup, teardown),
 	};
