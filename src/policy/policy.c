@@ -199,16 +199,18 @@ bool policy_allows(const struct policy *p, const struct client *c, const struct 
 void policy_judge(const struct policy *p, uint64_t gen, const struct name *n, struct judged_name *ret)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
+	struct list_bits allowed;
 
 	name_hash(n, index_seed(p->index), hashes);
 	ret->name = n;
-	index_lookup(p->index, gen, n, hashes, &ret->lists);
+	index_lookup(p->index, gen, n, hashes, &ret->lists, &allowed);
 }
 
 void policy_judge_many(
 	const struct policy *p, uint64_t gen, const struct name *const *names, unsigned count, struct judged_name *ret)
 {
 	uint64_t hashes[JUDGE_BATCH][NAME_LABELS_MAX + 1], seed = index_seed(p->index);
+	struct list_bits allowed;
 	unsigned some, i;
 
 	for (; count; count -= some, names += some, ret += some) {
@@ -221,7 +223,7 @@ void policy_judge_many(
 			index_prefetch_entries(p->index, names[i], hashes[i]);
 		for (i = 0; i < some; i++) {
 			ret[i].name = names[i];
-			index_lookup(p->index, gen, names[i], hashes[i], &ret[i].lists);
+			index_lookup(p->index, gen, names[i], hashes[i], &ret[i].lists, &allowed);
 		}
 	}
 }

@@ -171,12 +171,12 @@ static inline bool listed(struct world *w, unsigned list, const char *text)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 	const struct index *ix = lists_index(w->l);
-	struct list_bits bits;
+	struct list_bits bits, allowed;
 	struct name n;
 
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
 	name_hash(&n, index_seed(ix), hashes);
-	index_lookup(ix, index_generation(ix), &n, hashes, &bits);
+	index_lookup(ix, index_generation(ix), &n, hashes, &bits, &allowed);
 	return list_bits_has(&bits, w->slots[list]);
 }
 
