@@ -12,9 +12,17 @@
 #include "policy/list_entries.h"
 #include "policy/list_format.h"
 
+static void parse_bytes(struct line_entry *e, const char *line, size_t len)
+{
+	size_t at = 0;
+
+	list_format_domains.parse(e, line, len, &at);
+	assert_int_equal(at, len);
+}
+
 static void parse(struct line_entry *e, const char *line)
 {
-	list_format_domains.parse(e, line, strlen(line));
+	parse_bytes(e, line, strlen(line));
 }
 
 /* The entry as it is printed, "" for an empty line, "?" for a bad one. */
@@ -142,13 +150,13 @@ static void test_bad_lines(void **state)
 			fail_msg("\"%s\": %s", looks[i].line, e.why);
 	}
 	memset(line, 'a', sizeof(line));
-	list_format_domains.parse(&e, line, sizeof(line));
+	parse_bytes(&e, line, sizeof(line));
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 64);
+	parse_bytes(&e, line, 64);
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 63);
+	parse_bytes(&e, line, 63);
 	assert_int_equal(e.what, LINE_NAME);
-	list_format_domains.parse(&e, "a\0b", 3);
+	parse_bytes(&e, "a\0b", 3);
 	assert_int_equal(e.what, LINE_BAD);
 }
 
@@ -182,8 +190,8 @@ static void test_fast_path(void **state)
 			line[len + 1] = chars[hash_range(random, (random & 7) == 0 ? sizeof(chars) - 1 : 11)];
 		}
 		line[len + 1] = '\0';
-		list_format_domains.parse(&fast, line + 1, len);
-		list_format_domains.parse(&general, line, len + 1);
+		parse_bytes(&fast, line + 1, len);
+		parse_bytes(&general, line, len + 1);
 		assert_same(&fast, &general, line + 1);
 	}
 }
@@ -195,7 +203,8 @@ static void assert_format(const char *text, const char *expected)
 
 	assert_non_null(name);
 	assert_string_equal(name, expected);
-	assert_true(!f == !!strcmp(expected, "domains"));
+	assert_true(!f == !strcmp(expected, "rpz"));
+	assert_true(!f || !strcmp(f->name, expected));
 }
 
 static void test_detection(void **state)
@@ -211,7 +220,15 @@ static void test_detection(void **state)
 	        "$TTL 300\n@ SOA localhost. root.localhost. 1 2 3 4 5\n  NS localhost.\na.example CNAME .\n*.a.example CNAME .\n",
 	        "rpz");
 	assert_format("not a\nlist at\nall here\n", "domains");
+	assert_format("\xef\xbb\xbf[Adblock Plus]\nplain.example\nother.example\n", "adblock");
+	assert_format("\xef\xbb\xbf"
+	              "server=/a.example/127.0.0.1\r\n",
+	        "dnsmasq");
+	assert_format(":: a.example\n", "hosts");
 	assert_ptr_equal(list_format_by_id(FORMAT_DOMAINS), &list_format_domains);
+	assert_ptr_equal(list_format_by_id(FORMAT_HOSTS), &list_format_hosts);
+	assert_ptr_equal(list_format_by_id(FORMAT_DNSMASQ), &list_format_dnsmasq);
+	assert_ptr_equal(list_format_by_id(FORMAT_ADBLOCK), &list_format_adblock);
 	assert_null(list_format_by_id(99));
 }
 
