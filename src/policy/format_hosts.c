@@ -2,8 +2,9 @@
 /* The hosts file as a list: an address, then names, each of which is an entry that matches exactly. What the address is does not
  * matter. '#' begins a comment anywhere, as in hosts(5); blanks, tabs, CR, a byte order mark and case do not matter.
  *
- * Every such file begins with this machine's own names (localhost and the ip6- family), which are left out silently, and so is an
- * address that stands for a name and means nothing ("0.0.0.0 0.0.0.0"). No state; any thread. */
+ * Every such file begins with this machine's own names (localhost and the ip6- family), which are left out silently. Some lists put
+ * addresses where names belong: those are addresses of the list, as a line of their own would be in a plain list, unless they mean
+ * nothing ("0.0.0.0 0.0.0.0"). No state; any thread. */
 #include <string.h>
 #include <strings.h>
 
@@ -57,13 +58,13 @@ static bool is_own_name(const char *s, size_t len)
 	return false;
 }
 
-/* 0.0.0.0, ::, and the loopback addresses. */
+/* 0.0.0.0, ::, the loopback addresses, the broadcast address. */
 static bool is_nowhere(const struct addr *a)
 {
-	static const uint8_t zero[16];
+	static const uint8_t zero[16], broadcast[4] = {255, 255, 255, 255};
 
 	if (a->family == AF_INET)
-		return a->b[0] == 0 || a->b[0] == 127;
+		return a->b[0] == 0 || a->b[0] == 127 || memcmp(a->b, broadcast, 4) == 0;
 	return memcmp(a->b, zero, 15) == 0 && a->b[15] <= 1;
 }
 
@@ -76,10 +77,8 @@ static void parse_word(struct line_entry *ret, const char *s, size_t len)
 		return;
 	}
 	if (parse_address(&a, s, len)) {
-		if (is_nowhere(&a))
-			ret->what = LINE_EMPTY;
-		else
-			list_parse_bad(ret, "an address where a name belongs");
+		ret->what = is_nowhere(&a) ? LINE_EMPTY : LINE_PREFIX;
+		ret->prefix = (struct prefix_entry){.prefix = {.addr = a, .len = a.family == AF_INET ? 32 : 128}};
 		return;
 	}
 	list_parse_name(ret, s, len);

@@ -13,6 +13,8 @@
 /* More than this and more than one of so many bytes new or gone: a whole change. */
 #define DIFFERENCE_BYTES (512u << 10)
 enum { DIFFERENCE_SHARE = 16 };
+/* Changed chunks that are compared at a time, and at most in so many goes. */
+enum { DIFFERENCE_STEP = 4, DIFFERENCE_STEPS_MAX = 1024 };
 
 void list_change_init(struct list_change *c)
 {
@@ -42,7 +44,7 @@ static int gone_line(void *ctx, const struct line_entry *e, const struct text_pl
 	if (e->what == LINE_BAD)
 		return 0;
 	entry_key_from_line(&k, e);
-	return entry_set_add(&c->gone, &k, 1);
+	return entry_set_take(&c->come, &k) ? 0 : entry_set_add(&c->gone, &k, 1);
 }
 
 static int come_line(void *ctx, const struct line_entry *e, const struct text_place *at)
@@ -106,14 +108,30 @@ static int change_beside(struct list_change *c, const struct list_slot *s)
 	return r;
 }
 
+/* The visit's next range: up to behind `some` more changed chunks. */
+static void next_chunks(struct text_visit *v, const struct list_text *t, size_t some)
+{
+	v->first = v->end;
+	while (some > 0 && v->end < t->chunk_count)
+		some -= v->wanted[v->end++];
+}
+
+/* A few changed chunks of the old text and a few of the new one in turn, so that most entries find their like before many are
+ * remembered. */
 static int prepare_difference(struct list_change *c, const struct list_slot *s, uint8_t *old_changed, uint8_t *new_changed)
 {
 	struct text_visit old = {.wanted = old_changed, .ctx = c, .fn = gone_line};
 	struct text_visit new = {.wanted = new_changed, .ctx = c, .fn = come_line, .count = !c->text->is_counted};
-	int r = list_text_visit(s->text, &old);
+	size_t some = DIFFERENCE_STEP + (s->text->chunk_count + c->text->chunk_count) / DIFFERENCE_STEPS_MAX;
+	int r = 0;
 
-	if (r == 0)
-		r = list_text_visit(c->text, &new);
+	while (r == 0 && (old.end < s->text->chunk_count || new.end < c->text->chunk_count)) {
+		next_chunks(&old, s->text, some);
+		r = old.first < old.end ? list_text_visit(s->text, &old) : 0;
+		next_chunks(&new, c->text, some);
+		if (r == 0 && new.first < new.end)
+			r = list_text_visit(c->text, &new);
+	}
 	return r == 0 ? change_beside(c, s) : r;
 }
 

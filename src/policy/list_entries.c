@@ -133,36 +133,58 @@ static struct record *lookup(const struct entry_set *s, const struct entry_key *
 	return *slot ? record_at(s, *slot) : NULL;
 }
 
-static int reserve_slot(struct entry_set *s)
+/* The slots of all records, in a zeroed table. */
+static void fill_slots(const struct entry_set *s, uint32_t *slots, size_t count)
 {
-	size_t count = s->slot_count ? s->slot_count * 2 : 64, i;
-	uint32_t *slots;
+	size_t i;
 
-	if (s->slot_count && (s->records + 1) * 4 <= s->slot_count * 3)
-		return 0;
-	slots = calloc(count, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
 	for (size_t at = RECORD_FIRST; at < s->used; at += record_bytes(record_len(record_at(s, at)))) {
 		for (i = record_at(s, at)->hash & (count - 1); slots[i]; i = (i + 1) & (count - 1))
 			;
 		slots[i] = (uint32_t)at;
 	}
+}
+
+/* Takes out the records that are in the set no more. */
+static void compact(struct entry_set *s)
+{
+	size_t to = RECORD_FIRST, bytes;
+
+	s->records = 0;
+	for (size_t at = RECORD_FIRST; at < s->used; at += bytes) {
+		bytes = record_bytes(record_len(record_at(s, at)));
+		if (!record_at(s, at)->count)
+			continue;
+		memmove(s->bytes + to, s->bytes + at, bytes);
+		to += bytes;
+		s->records++;
+	}
+	s->used = to;
+	memset(s->slots, 0, s->slot_count * sizeof(*s->slots));
+	fill_slots(s, s->slots, s->slot_count);
+}
+
+static int grow_slots(struct entry_set *s)
+{
+	size_t count = s->slot_count ? s->slot_count * 2 : 64;
+	uint32_t *slots = calloc(count, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	fill_slots(s, slots, count);
 	free(s->slots);
 	s->slots = slots;
 	s->slot_count = count;
 	return 0;
 }
 
-static int reserve_bytes(struct entry_set *s, size_t more)
+static int grow_bytes(struct entry_set *s, size_t more)
 {
 	size_t cap = s->cap ? s->cap : 1024;
 	uint8_t *bytes;
 
 	if (s->used + more > UINT32_MAX)
 		return NW_EFULL;
-	if (s->used + more <= s->cap)
-		return 0;
 	while (cap < s->used + more)
 		cap += cap / 2;
 	bytes = realloc(s->bytes, cap);
@@ -171,6 +193,20 @@ static int reserve_bytes(struct entry_set *s, size_t more)
 	s->bytes = bytes;
 	s->cap = cap;
 	return 0;
+}
+
+/* Room for one more record of so many bytes. */
+static int reserve(struct entry_set *s, size_t bytes)
+{
+	int r = 0;
+
+	if (s->slot_count && (s->records + 1) * 4 <= s->slot_count * 3 && s->used + bytes <= s->cap)
+		return 0;
+	if (s->records > 2 * s->distinct)
+		compact(s);
+	if (!s->slot_count || (s->records + 1) * 4 > s->slot_count * 3)
+		r = grow_slots(s);
+	return r == 0 && s->used + bytes > s->cap ? grow_bytes(s, bytes) : r;
 }
 
 /* What counts the distinct entries of a kind, beside `distinct`. */
@@ -205,10 +241,8 @@ int entry_set_add(struct entry_set *s, const struct entry_key *k, uint32_t count
 {
 	uint32_t hash = key_hash(s, k), *slot;
 	struct record *rec;
-	int r = reserve_slot(s);
+	int r = reserve(s, record_bytes(k->len));
 
-	if (r == 0)
-		r = reserve_bytes(s, record_bytes(k->len));
 	if (r < 0)
 		return r;
 	slot = find(s, k, hash);

@@ -3,8 +3,8 @@
  * names. Heap; one thread.
  *
  * Records lie one behind another in one byte array, {count, hash, kind, len, bytes}, found through an open-addressed table of
- * their offsets. A count of 0 means "not in the set"; such records are passed over and go when the set is copied. Offsets are 32
- * bits: a set past 4 GiB is NW_EFULL. */
+ * their offsets. A count of 0 means "not in the set"; such records are passed over, and go when the set would have to grow and most
+ * are such. Offsets are 32 bits: a set past 4 GiB is NW_EFULL. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 
-enum { VISIT_BYTES = 128 << 10 };
+enum { VISIT_BYTES = 64 << 10 };
 
 struct list_text *list_text_new(void)
 {
@@ -204,7 +204,7 @@ static int visit_chunk(struct visitor *w, struct list_chunk *c, const char *byte
 
 static bool is_wanted(const struct visitor *w, size_t i)
 {
-	return !w->v->wanted || w->v->wanted[i];
+	return i >= w->v->first && (!w->v->wanted || w->v->wanted[i]);
 }
 
 /* Bytes of the chunks from i on that lie together, are wanted, and fit in the buffer; at least one chunk. */
@@ -259,11 +259,12 @@ static int chunk_bytes(struct visitor *w, size_t i, uint64_t at, uint64_t *run, 
 int list_text_visit(struct list_text *t, const struct text_visit *v)
 {
 	struct visitor w = {.t = t, .v = v};
+	size_t end = v->end ? v->end : t->chunk_count;
 	uint64_t at = 0, run = 0, run_end = 0;
 	const char *bytes;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < t->chunk_count; at += t->chunks[i++].len) {
+	for (size_t i = 0; r == 0 && i < end; at += t->chunks[i++].len) {
 		while (w.file + 1 < t->file_count && at >= t->files[w.file].at + t->files[w.file].len) {
 			w.file++;
 			w.line = 0;

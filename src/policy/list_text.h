@@ -56,7 +56,7 @@ int list_text_compare(const struct list_text *old, struct list_text *new, uint8_
  * returned. count: the chunks visited get their counts (the owner of a text not yet shared). -EIO: the bytes in the file are not
  * what they were. */
 struct text_place { unsigned file; uint64_t line; const char *text; size_t len; };
-struct text_visit { const uint8_t *wanted; /* NULL: all */ bool count; void *ctx;
+struct text_visit { const uint8_t *wanted; /* NULL: all */ size_t first, end; /* chunks; end 0: all */ bool count; void *ctx;
 	int (*fn)(void *ctx, const struct line_entry *e, const struct text_place *at); /* NULL: only counts */ };
 void list_entry_match(struct line_entry *e, enum list_match match); /* `match:` of the list, for a LINE_NAME that does not say itself how it matches */
 int list_text_visit(struct list_text *t, const struct text_visit *v);

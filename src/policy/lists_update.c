@@ -320,6 +320,7 @@ static struct list_update said(const struct update *u)
 {
 	struct list_update ret = {.list = u->s->config_index,
 	        .are_prefixes_changed = u->are_prefixes_changed,
+	        .are_rules_changed = u->are_rules_changed,
 	        .is_admin_edit = u->c->is_edit,
 	        .index = u->ix,
 	        .gen = index_generation(u->ix) + (u->copy ? 0 : 1)};
