@@ -41,7 +41,7 @@ struct cfg_group { struct place place; const char *name; char (*interfaces)[IFNA
 	struct prefix *networks, *except_networks; unsigned network_count, except_network_count; uint8_t (*macs)[6], (*except_macs)[6]; unsigned mac_count, except_mac_count; };
 enum list_format_id { FORMAT_AUTO, FORMAT_DOMAINS, FORMAT_HOSTS, FORMAT_ADBLOCK, FORMAT_DNSMASQ };
 enum list_match { MATCH_BY_FORMAT, MATCH_EXACT, MATCH_SUFFIX };
-struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count; enum list_format_id format; enum list_match match; unsigned shrink_limit_pct; };
+struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count; enum list_format_id format; enum list_match match; unsigned shrink_limit_pct; uint64_t names_max; /* more entries are refused; 0: no limit of its own */ };
 struct cfg_way {
 	struct place place; const char *name; char interface[IFNAME_MAX]; /* "" = none */
 	uint32_t mark;                   /* given or assigned; never 0, inside mark_mask, unique */

@@ -20,7 +20,6 @@ enum worker_counter { C_QUERIES, C_UDP, C_TCP, C_MALFORMED, C_REFUSED, C_LOCAL, 
 	C_WAY_DOWN, C_SERVFAIL, C_FULL, C_UNSAFE, C_STALE, C_PREFETCHES, C_REBINDS, C_COUNT };
 extern const char *const worker_counter_name[C_COUNT];
 
-struct local;
 struct worker_shared {
 	struct cache *cache;
 	struct holds *holds;

@@ -121,14 +121,16 @@ static const struct name_class *find_class(
 	return number ? class_at(ix, number) : NULL;
 }
 
-void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret, struct list_bits *ret_allowed)
+void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes,
+	struct list_bits *ret_listed, struct list_bits *ret_allowed)
 {
-	memset(ret_allowed, 0, sizeof(*ret_allowed));
-	struct list_bits decided = {0};
+	unsigned words = atomic_load_explicit(&ix->words, memory_order_relaxed);
 	uint64_t mask[2], listed, exempt;
+	struct list_bits decided = {0};
 	const struct name_class *c;
 
-	memset(ret, 0, sizeof(*ret));
+	memset(ret_listed, 0, sizeof(*ret_listed));
+	memset(ret_allowed, 0, sizeof(*ret_allowed));
 	index_prefetch(ix, n, hashes);
 	read_mask(ix, mask);
 	for (unsigned i = 0; i <= n->labels; i++) {
@@ -137,20 +139,24 @@ void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, co
 		c = find_class(ix, gen, n, hashes, i);
 		if (!c)
 			continue;
-		for (unsigned w = 0; w < LIST_WORDS; w++) {
-			listed = c->kind[0].w[w];
-			exempt = c->kind[2].w[w];
+		for (unsigned w = 0; w < words; w++) {
+			const uint64_t *kind = c->word[w].kind;
+
+			listed = kind[IN_SUFFIX];
+			exempt = kind[IN_EXEMPT];
 			if (i == 0) {
-				listed |= c->kind[1].w[w];
-				exempt |= c->kind[3].w[w];
+				listed |= kind[IN_EXACT];
+				exempt |= kind[IN_EXEMPT_EXACT];
 			}
-			ret->w[w] |= listed & ~exempt & ~decided.w[w];
+			ret_listed->w[w] |= listed & ~exempt & ~decided.w[w];
+			ret_allowed->w[w] |= kind[IN_ALLOW];
 			decided.w[w] |= listed | exempt;
 		}
 	}
 }
 
-unsigned index_kinds_at(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label)
+unsigned index_kinds_at(
+	const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label)
 {
 	const struct name_class *c = find_class(ix, gen, n, hashes, label);
 
@@ -161,22 +167,22 @@ unsigned index_decides(
 	const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned *ret_label)
 {
 	const unsigned exempt = KIND_EXEMPT | KIND_EXEMPT_EXACT;
-	const struct name_class *c;
-	unsigned kinds, multi;
+	unsigned kinds, multi, decided = 0;
 
 	for (unsigned i = 0; i <= n->labels; i++) {
-		c = find_class(ix, gen, n, hashes, i);
-		if (!c)
-			continue;
-		kinds = class_kinds(c, slot);
+		kinds = index_kinds_at(ix, gen, n, hashes, slot, i);
 		multi = kinds & KIND_MULTI;
+		if (kinds & KIND_ALLOW) {
+			*ret_label = i;
+			return multi | KIND_ALLOW;
+		}
 		kinds &= i ? KIND_SUFFIX | KIND_EXEMPT : KIND_SUFFIX | KIND_EXACT | exempt;
-		if (!kinds)
+		if (!kinds || decided)
 			continue;
 		*ret_label = i;
-		return multi | (kinds & exempt ? kinds & exempt : kinds);
+		decided = multi | (kinds & exempt ? kinds & exempt : kinds);
 	}
-	return 0;
+	return decided;
 }
 
 void index_stat(const struct index *ix, struct index_stat *ret)

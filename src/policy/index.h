@@ -27,8 +27,10 @@ static inline bool list_bits_any(const struct list_bits *a, const struct list_bi
 	return any != 0;
 }
 
-/* How a list holds a name. The less specific of the same list loses; EXEMPT beats a listing at the same name. */
-enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */, KIND_ALLOW = 32 };
+/* How a list holds a name. The less specific of the same list loses; EXEMPT beats a listing at the same name. KIND_ALLOW (adblock's @@||x^) stands
+ * aside of that order: anywhere on the way from a name to the root it beats every listing of the list, more specific ones too. */
+enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */,
+	KIND_ALLOW = 32 /* x and under */ };
 /* `kind` arguments below are bits of entry_kind. A list that is left with KIND_MULTI alone does not hold the name. */
 
 struct index *index_new(uint64_t expected_names, uint64_t seed); /* seed 0: fresh; NULL: out of memory */
@@ -36,8 +38,9 @@ void index_free(struct index *ix);                               /* takes NULL *
 
 /* Reader. gen comes from index_generation(), read once per query and anew after every quiescent state: a number kept across one no longer names a
  * state that is seen whole. The writer's own thread may pass gen + 1 between index_begin and index_publish to see the update to come.
- * hashes by name_hash with index_seed(). index_lookup sets in *ret the bit of every list that lists this name (itself or a parent, exceptions
- * applied: the most specific entry of a list decides). */
+ * hashes by name_hash with index_seed(). index_lookup sets in *ret_listed the bit of every list that lists this name (itself or a parent, exceptions
+ * applied: the most specific entry of a list decides), in *ret_allowed that of every list with a KIND_ALLOW on the way to the root. An allow does not
+ * take the bit out of ret_listed: whoever asks combines the lists of a rule. */
 uint64_t index_generation(const struct index *ix);
 uint64_t index_seed(const struct index *ix);
 /* A lookup of a listed name is two cache misses one after the other. For a batch: hash and index_prefetch all names, then index_prefetch_entries all,
@@ -45,10 +48,11 @@ uint64_t index_seed(const struct index *ix);
 void index_prefetch(const struct index *ix, const struct name *n, const uint64_t *hashes);
 void index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes);
 void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret_listed, struct list_bits *ret_allowed);
-unsigned index_kinds_at(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label);
-/* For explain: the deciding entry of one list. Returns the kind bits that decide (0: none; an exempting kind where both stand at one name), with
- * KIND_MULTI beside, and the label at which the entry's name starts. */
+/* For explain: the deciding entry of one list. Returns the kind bits that decide (0: none; KIND_ALLOW where one is on the way; an exempting kind where
+ * both stand at one name), with KIND_MULTI beside, and the label at which the entry's name starts. */
 unsigned index_decides(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned *ret_label);
+/* The kinds with which one list holds the suffix of n that starts at `label`, for a reader; 0: it does not hold it. */
+unsigned index_kinds_at(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot, unsigned label);
 
 /* Writer. Between index_begin and index_publish changes are invisible; index_publish makes them all visible at once by advancing the generation;
  * index_settle, after rcu_wait(), resolves pending records and takes away entries that nobody holds. index_abort undoes an update not yet published.
@@ -64,6 +68,8 @@ void index_abort(struct index *ix);
 /* A compacted copy with room for `expected_names` in all; only between updates. The caller swaps pointers and frees the old after a grace period.
  * Same seed, next generation. NULL: out of memory. Due when NW_EFULL was said, or dead_bytes has grown past what the caller bears. */
 struct index *index_rebuild(const struct index *ix, uint64_t expected_names);
+/* The same without what one list holds: the start of a copy that gets all of the list anew. */
+struct index *index_rebuild_without(const struct index *ix, unsigned slot, uint64_t expected_names);
 
 struct index_stat { uint64_t names, buckets, arena_bytes, dead_bytes /* of deleted entries, until a rebuild */, memory_bytes, classes, tombstones; double load; };
 void index_stat(const struct index *ix, struct index_stat *ret);

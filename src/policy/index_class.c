@@ -51,6 +51,22 @@ static bool class_is_same(const struct index *ix, uint32_t number, const void *k
 	return memcmp(class_at(ix, number), key, sizeof(struct name_class)) == 0;
 }
 
+/* Readers see it no later than the generation in which the class counts. */
+static void count_words(struct index *ix, const struct name_class *c)
+{
+	uint32_t words = LIST_WORDS;
+	uint64_t any = 0;
+
+	for (; words > counter_get32(&ix->words); words--) {
+		for (unsigned k = 0; k < KINDS; k++)
+			any |= c->word[words - 1].kind[k];
+		if (any)
+			break;
+	}
+	if (any)
+		atomic_store_explicit(&ix->words, words, memory_order_relaxed);
+}
+
 int class_intern(struct index *ix, const struct name_class *c, uint32_t *ret)
 {
 	uint32_t number = (uint32_t)counter_get(&ix->classes), *found;
@@ -72,6 +88,7 @@ int class_intern(struct index *ix, const struct name_class *c, uint32_t *ret)
 		counter_add(&ix->heap_bytes, CLASS_CHUNK * sizeof(struct name_class));
 	}
 	ix->class_chunk[number / CLASS_CHUNK][number % CLASS_CHUNK] = *c;
+	count_words(ix, c);
 	*found = number + 1;
 	ix->class_ids.count++;
 	counter_add(&ix->classes, 1);
@@ -84,8 +101,24 @@ unsigned class_kinds(const struct name_class *c, unsigned slot)
 	unsigned kinds = 0;
 
 	for (unsigned k = 0; k < KINDS; k++)
-		kinds |= (unsigned)list_bits_has(&c->kind[k], slot) << k;
+		kinds |= (unsigned)(c->word[slot / 64].kind[k] >> (slot % 64) & 1) << k;
 	return kinds;
+}
+
+static void class_set(struct name_class *c, unsigned slot, unsigned kinds)
+{
+	for (unsigned k = 0; k < KINDS; k++) {
+		c->word[slot / 64].kind[k] &= ~(1ull << (slot % 64));
+		c->word[slot / 64].kind[k] |= (uint64_t)(kinds >> k & 1) << (slot % 64);
+	}
+}
+
+int class_without(struct index *ix, const struct name_class *c, unsigned slot, uint32_t *ret)
+{
+	struct name_class left = *c;
+
+	class_set(&left, slot, 0);
+	return class_intern(ix, &left, ret);
 }
 
 /* The class that differs from `from` in what list `slot` says. A list left with KIND_MULTI alone does not hold the name. */
@@ -106,10 +139,7 @@ int class_step(struct index *ix, uint32_t from, unsigned slot, unsigned set, uns
 	kinds = (class_kinds(&c, slot) & ~clear) | set;
 	if (kinds == KIND_MULTI)
 		kinds = 0;
-	for (unsigned k = 0; k < KINDS; k++) {
-		c.kind[k].w[slot / 64] &= ~(1ull << (slot % 64));
-		c.kind[k].w[slot / 64] |= (uint64_t)(kinds >> k & 1) << (slot % 64);
-	}
+	class_set(&c, slot, kinds);
 	r = class_intern(ix, &c, ret);
 	if (r < 0)
 		return r;

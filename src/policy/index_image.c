@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 #define IMAGE_MAGIC 0x786469776e0a1a01ull
-enum { IMAGE_VERSION = 1 };
+enum { IMAGE_VERSION = 2 };
 
 struct image {
 	uint64_t magic, version, checksum; /* XXH3 of what follows, section by section */
@@ -271,10 +271,15 @@ int index_map(struct index **ret, int fd, uint8_t ret_tag[64])
 	return 0;
 }
 
-/* The number in `to` of class `number` of `from`; map remembers (number + 1). */
-static int carry_class(struct index *to, const struct index *from, uint32_t *map, uint32_t number, uint32_t *ret)
+/* The number in `to` of class `number` of `from`, without what list `except` says there; map remembers (number + 1). */
+static int carry_class(
+	struct index *to, const struct index *from, int except, uint32_t *map, uint32_t number, uint32_t *ret)
 {
-	int r = map[number] ? 0 : class_intern(to, class_at(from, number), ret);
+	int r = 0;
+
+	if (!map[number])
+		r = except < 0 ? class_intern(to, class_at(from, number), ret)
+		               : class_without(to, class_at(from, number), (unsigned)except, ret);
 
 	if (r < 0)
 		return r;
@@ -284,11 +289,10 @@ static int carry_class(struct index *to, const struct index *from, uint32_t *map
 	return 0;
 }
 
-struct index *index_rebuild(const struct index *ix, uint64_t expected_names)
+static struct index *rebuild(const struct index *ix, int except, uint64_t expected_names, uint64_t arena_bytes)
 {
-	uint64_t used = counter_get(&ix->arena_used), names = counter_get(&ix->names), hashes[NAME_LABELS_MAX + 1];
-	uint64_t buckets = index_buckets_for(expected_names > names ? expected_names : names);
-	struct index *copy = index_create(buckets, ix->seed, used - counter_get(&ix->dead_bytes));
+	uint64_t used = counter_get(&ix->arena_used), hashes[NAME_LABELS_MAX + 1];
+	struct index *copy = index_create(index_buckets_for(expected_names), ix->seed, arena_bytes);
 	uint32_t *map = calloc(counter_get(&ix->classes), sizeof(*map)), number;
 	struct name n;
 	int r = copy && map ? 0 : -ENOMEM;
@@ -303,8 +307,8 @@ struct index *index_rebuild(const struct index *ix, uint64_t expected_names)
 		if (!value)
 			continue;
 		name_hash(&n, ix->seed, hashes);
-		r = carry_class(copy, ix, map, value, &number);
-		if (r == 0)
+		r = carry_class(copy, ix, except, map, value, &number);
+		if (r == 0 && number)
 			r = index_place(copy, &n, hashes[0], number);
 	}
 	free(map);
@@ -314,4 +318,19 @@ struct index *index_rebuild(const struct index *ix, uint64_t expected_names)
 	}
 	atomic_store_explicit(&copy->generation, counter_get(&ix->generation) + 1, memory_order_relaxed);
 	return copy;
+}
+
+struct index *index_rebuild(const struct index *ix, uint64_t expected_names)
+{
+	uint64_t names = counter_get(&ix->names);
+
+	return rebuild(ix, -1, expected_names > names ? expected_names : names,
+		counter_get(&ix->arena_used) - counter_get(&ix->dead_bytes));
+}
+
+struct index *index_rebuild_without(const struct index *ix, unsigned slot, uint64_t expected_names)
+{
+	uint64_t others = counter_get(&ix->names) - counter_get(&ix->list_names[slot]);
+
+	return rebuild(ix, (int)slot, expected_names > others ? expected_names : others, index_sure_bytes(expected_names));
 }

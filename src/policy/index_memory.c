@@ -29,6 +29,11 @@ uint64_t index_buckets_for(uint64_t names)
 	return buckets < BUCKETS_MIN ? BUCKETS_MIN : buckets;
 }
 
+uint64_t index_sure_bytes(uint64_t names)
+{
+	return names < ARENA_MAX / SURE_BYTES ? names * SURE_BYTES : 0;
+}
+
 /* Asks for huge pages where whole ones fit into [p, p + bytes). */
 static void ask_huge(uint8_t *p, uint64_t bytes)
 {
@@ -121,8 +126,7 @@ struct index *index_create(uint64_t buckets, uint64_t seed, uint64_t arena_bytes
 
 struct index *index_new(uint64_t expected_names, uint64_t seed)
 {
-	return index_create(index_buckets_for(expected_names), seed,
-		expected_names < ARENA_MAX / SURE_BYTES ? expected_names * SURE_BYTES : 0);
+	return index_create(index_buckets_for(expected_names), seed, index_sure_bytes(expected_names));
 }
 
 void index_free(struct index *ix)

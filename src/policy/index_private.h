@@ -19,7 +19,9 @@
 #include "base/hash.h"
 #include "policy/index.h"
 
-enum { CELLS = 8, KINDS = 5 };
+enum { CELLS = 8, KINDS = 6 };
+/* Places of the kinds in a class. */
+enum { IN_SUFFIX, IN_EXACT, IN_EXEMPT, IN_EXEMPT_EXACT, IN_MULTI, IN_ALLOW };
 #define CELL_EMPTY 0ull
 #define CELL_TOMBSTONE 1ull
 #define CELL_OFFSET ((1ull << 40) - 1)
@@ -45,8 +47,11 @@ struct entry {
 	_Atomic uint32_t value;
 	uint8_t wire[]; /* lower case, padded with zeros to four bytes */
 };
+/* By words of the list slots, so that a look-up reads one cache line of it where there are no more than 64 lists. */
 struct name_class {
-	struct list_bits kind[KINDS]; /* kind[k]: the lists that hold the name with kind 1 << k */
+	struct {
+		uint64_t kind[KINDS]; /* kind[k]: the lists that hold the name with kind 1 << k */
+	} word[LIST_WORDS];
 };
 struct pending {
 	uint32_t old_class, new_class;
@@ -79,6 +84,7 @@ struct index {
 	uint64_t seed;
 	_Atomic uint64_t generation;
 	_Atomic uint64_t label_mask[2]; /* bit n: some entry has n labels */
+	_Atomic uint32_t words;         /* of list slots that any class uses */
 	struct name_class *class_chunk[CLASS_CHUNKS];
 	struct bank bank[2];
 
@@ -187,11 +193,13 @@ static inline unsigned wire_length(const uint8_t *w, uint64_t max, unsigned *ret
 struct index *index_create(
 	uint64_t buckets, uint64_t seed, uint64_t arena_bytes /* that will be used at least */); /* NULL: out of memory */
 uint64_t index_buckets_for(uint64_t names);
+uint64_t index_sure_bytes(uint64_t names); /* of the arena that so many names use, surely */
 int arena_commit(struct index *ix, uint64_t used); /* makes bytes up to `used` writable: 0, -ENOMEM, NW_EFULL */
 uint64_t index_memory(const struct index *ix);     /* any thread */
 
 /* index_class.c */
 int class_intern(struct index *ix, const struct name_class *c, uint32_t *ret); /* 0, -ENOMEM, NW_EFULL */
+int class_without(struct index *ix, const struct name_class *c, unsigned slot, uint32_t *ret); /* c as others hold it */
 int class_step(struct index *ix, uint32_t from, unsigned slot, unsigned set, unsigned clear, uint32_t *ret);
 unsigned class_kinds(const struct name_class *c, unsigned slot);
 int pending_intern(struct index *ix, uint32_t old_class, uint32_t new_class, uint32_t *ret_value);

@@ -105,11 +105,20 @@ static void vacate(struct index *ix, uint64_t cell)
 	counter_add(&ix->dead_bytes, (int64_t)entry_bytes(len));
 }
 
+/* KIND_MULTI never stands alone. */
+static uint64_t class_lists(const struct name_class *c, unsigned w)
+{
+	uint64_t bits = 0;
+
+	for (unsigned k = 0; k < KINDS; k++)
+		bits |= c->word[w].kind[k];
+	return bits;
+}
+
 static void count_lists(_Atomic uint64_t *list_names, const struct name_class *c)
 {
 	for (unsigned w = 0; w < LIST_WORDS; w++)
-		for (uint64_t bits = c->kind[0].w[w] | c->kind[1].w[w] | c->kind[2].w[w] | c->kind[3].w[w]; bits;
-			bits &= bits - 1)
+		for (uint64_t bits = class_lists(c, w); bits; bits &= bits - 1)
 			counter_add(&list_names[w * 64 + (unsigned)__builtin_ctzll(bits)], 1);
 }
 

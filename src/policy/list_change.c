@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a new text would change: only chunks that the text in force does not have are parsed, on both sides, and entries that
- * stand in both fall out. A text for which there is nothing to compare with is a whole change: its lines are counted here and put
- * into the index by lists_update.c, without a set of all its names between. The compiler thread. */
+ * stand in both fall out. A text for which there is nothing to compare with, or of which too much is new, is a whole change: its
+ * lines are counted here and put into the index by lists_update.c, without a set of all its names between. The compiler thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,18 @@
 #include "base/err.h"
 #include "policy/lists_private.h"
 
+/* More than this and more than one of so many bytes new or gone: a whole change. */
+#define DIFFERENCE_BYTES (512u << 10)
+enum { DIFFERENCE_SHARE = 16 };
+/* Changed chunks that are compared at a time, and at most in so many goes. */
+enum { DIFFERENCE_STEP = 4, DIFFERENCE_STEPS_MAX = 1024 };
+
 void list_change_init(struct list_change *c)
 {
 	*c = (struct list_change){0};
 	entry_set_init(&c->gone);
 	entry_set_init(&c->come);
-	entry_set_init(&c->prefixes);
+	entry_set_init(&c->beside);
 	entry_set_init(&c->added);
 	entry_set_init(&c->masked);
 }
@@ -25,7 +31,7 @@ void list_change_free(struct list_change *c)
 	list_text_unref(c->text);
 	entry_set_free(&c->gone);
 	entry_set_free(&c->come);
-	entry_set_free(&c->prefixes);
+	entry_set_free(&c->beside);
 	entry_set_free(&c->added);
 	entry_set_free(&c->masked);
 }
@@ -38,7 +44,7 @@ static int gone_line(void *ctx, const struct line_entry *e, const struct text_pl
 	if (e->what == LINE_BAD)
 		return 0;
 	entry_key_from_line(&k, e);
-	return entry_set_add(&c->gone, &k, 1);
+	return entry_set_take(&c->come, &k) ? 0 : entry_set_add(&c->gone, &k, 1);
 }
 
 static int come_line(void *ctx, const struct line_entry *e, const struct text_place *at)
@@ -52,23 +58,23 @@ static int come_line(void *ctx, const struct line_entry *e, const struct text_pl
 	return entry_set_take(&c->gone, &k) ? 0 : entry_set_add(&c->come, &k, 1);
 }
 
-static int prefix_line(void *ctx, const struct line_entry *e, const struct text_place *at)
+static int beside_line(void *ctx, const struct line_entry *e, const struct text_place *at)
 {
 	struct list_change *c = ctx;
 	struct entry_key k;
 
-	if (e->what != LINE_PREFIX)
+	if (e->what != LINE_PREFIX && e->what != LINE_RULE)
 		return 0;
 	entry_key_from_line(&k, e);
-	return entry_set_add(&c->prefixes, &k, 1);
+	return entry_set_add(&c->beside, &k, 1);
 }
 
-static int prepare_whole(struct list_change *c, const struct list_slot *s, bool want_sets)
+static int prepare_whole(struct list_change *c, bool want_sets)
 {
-	struct text_visit v = {.format = slot_format(s), .count = !c->text->is_counted, .ctx = c, .fn = prefix_line};
+	struct text_visit v = {.count = !c->text->is_counted, .ctx = c, .fn = beside_line};
 	int r;
 
-	c->is_whole = c->has_prefixes = true;
+	c->is_whole = c->has_beside = true;
 	entry_set_free(&c->gone);
 	entry_set_free(&c->come);
 	r = list_text_visit(c->text, &v);
@@ -80,71 +86,109 @@ static int prepare_whole(struct list_change *c, const struct list_slot *s, bool 
 	return r;
 }
 
-/* The prefixes of the new text: those of the old, less what went, and what came. */
-static int change_prefixes(struct list_change *c, const struct list_slot *s)
+/* The prefixes and rules of the new text: those of the old, less what went, and what came. */
+static int change_beside(struct list_change *c, const struct list_slot *s)
 {
 	struct entry_key k;
 	uint32_t count;
 	int r;
 
-	if (!c->gone.prefixes && !c->come.prefixes)
+	if (!entry_set_has_beside(&c->gone) && !entry_set_has_beside(&c->come))
 		return 0;
-	r = entry_set_copy(&c->prefixes, &s->text_prefixes);
+	r = entry_set_copy(&c->beside, &s->text_beside);
 	if (r < 0)
 		return r;
-	c->has_prefixes = true;
+	c->has_beside = true;
 	for (size_t at = 0; entry_set_next(&c->gone, &at, &k, &count);)
-		while (entry_key_is_prefix(&k) && count-- > 0)
-			entry_set_take(&c->prefixes, &k);
+		while (!entry_key_is_name(&k) && count-- > 0)
+			entry_set_take(&c->beside, &k);
 	for (size_t at = 0; r == 0 && entry_set_next(&c->come, &at, &k, &count);)
-		if (entry_key_is_prefix(&k))
-			r = entry_set_add(&c->prefixes, &k, count);
+		if (!entry_key_is_name(&k))
+			r = entry_set_add(&c->beside, &k, count);
 	return r;
 }
 
-static int prepare_difference(struct list_change *c, const struct list_slot *s, uint8_t *old_changed, uint8_t *new_changed)
+/* The visit's next range: up to behind `some` more changed chunks. */
+static void next_chunks(struct text_visit *v, const struct list_text *t, size_t some)
 {
-	struct text_visit old = {.format = slot_format(s), .wanted = old_changed, .ctx = c, .fn = gone_line};
-	struct text_visit new = {
-	        .format = slot_format(s), .wanted = new_changed, .ctx = c, .fn = come_line, .count = !c->text->is_counted};
-	int r = list_text_compare(s->text, c->text, old_changed, new_changed);
-
-	if (r == 0)
-		r = list_text_visit(s->text, &old);
-	if (r == 0)
-		r = list_text_visit(c->text, &new);
-	return r == 0 ? change_prefixes(c, s) : r;
+	v->first = v->end;
+	while (some > 0 && v->end < t->chunk_count)
+		some -= v->wanted[v->end++];
 }
 
-int list_change_prepare(struct list_change *c, const struct list_slot *s, struct list_text *text, bool want_sets)
+/* A few changed chunks of the old text and a few of the new one in turn, so that most entries find their like before many are
+ * remembered. */
+static int prepare_difference(struct list_change *c, const struct list_slot *s, uint8_t *old_changed, uint8_t *new_changed)
 {
-	uint8_t *old_changed = NULL, *new_changed = NULL;
-	int r = -EIO;
+	struct text_visit old = {.wanted = old_changed, .ctx = c, .fn = gone_line};
+	struct text_visit new = {.wanted = new_changed, .ctx = c, .fn = come_line, .count = !c->text->is_counted};
+	size_t some = DIFFERENCE_STEP + (s->text->chunk_count + c->text->chunk_count) / DIFFERENCE_STEPS_MAX;
+	int r = 0;
 
-	c->text = list_text_ref(text);
-	if (s->is_filled && s->text && s->text->is_counted) {
-		old_changed = calloc(s->text->chunk_count + 1, 1);
-		new_changed = calloc(text->chunk_count + 1, 1);
-		r = old_changed && new_changed ? prepare_difference(c, s, old_changed, new_changed) : -ENOMEM;
+	while (r == 0 && (old.end < s->text->chunk_count || new.end < c->text->chunk_count)) {
+		next_chunks(&old, s->text, some);
+		r = old.first < old.end ? list_text_visit(s->text, &old) : 0;
+		next_chunks(&new, c->text, some);
+		if (r == 0 && new.first < new.end)
+			r = list_text_visit(c->text, &new);
 	}
-	/* The accepted text cannot be read back: everything is taken from the new one. */
-	if (r == -EIO)
-		r = prepare_whole(c, s, want_sets);
-	if (r == 0 && !text->is_counted)
-		list_text_total(text);
-	if (r == 0 && text->understood > LIST_NAMES_MAX)
-		r = NW_EFULL;
+	return r == 0 ? change_beside(c, s) : r;
+}
+
+static uint64_t changed_bytes(const struct list_text *t, const uint8_t *changed)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < t->chunk_count; i++)
+		bytes += changed[i] ? t->chunks[i].len : 0;
+	return bytes;
+}
+
+/* -EIO: there is nothing to compare with, or not worth it: sets of all that went and came would take more memory than the index. */
+static int compare(struct list_change *c, const struct list_slot *s, bool want_sets)
+{
+	uint8_t *old_changed = calloc(s->text->chunk_count + 1, 1), *new_changed = calloc(c->text->chunk_count + 1, 1);
+	int r = old_changed && new_changed ? 0 : -ENOMEM;
+	uint64_t bytes;
+
+	if (r == 0)
+		r = list_text_compare(s->text, c->text, old_changed, new_changed);
+	if (r == 0) {
+		bytes = changed_bytes(s->text, old_changed) + changed_bytes(c->text, new_changed);
+		if (!want_sets && bytes > DIFFERENCE_BYTES && bytes > (s->text->len + c->text->len) / DIFFERENCE_SHARE)
+			r = -EIO;
+	}
+	if (r == 0)
+		r = prepare_difference(c, s, old_changed, new_changed);
 	free(old_changed);
 	free(new_changed);
 	return r;
 }
 
+int list_change_prepare(struct list_change *c, const struct list_slot *s, struct list_text *text, bool want_sets)
+{
+	int r = -EIO;
+
+	c->text = list_text_ref(text);
+	if (s->is_filled && s->text && s->text->is_counted)
+		r = compare(c, s, want_sets);
+	/* Also when the accepted text cannot be read back. */
+	if (r == -EIO)
+		r = prepare_whole(c, want_sets);
+	if (r == 0 && !text->is_counted)
+		list_text_total(text);
+	if (r == 0 && text->entries > LIST_NAMES_MAX)
+		r = NW_EFULL;
+	return r;
+}
+
 bool list_change_is_held(const struct list_change *c, const struct list_slot *s, char why[LIST_WHY_MAX])
 {
-	unsigned long long old = s->text ? s->text->understood : 0, new = c->text->understood, bad = c->text->bad;
+	unsigned long long old = s->text ? s->text->entries : 0, new = c->text->entries, bad = c->text->bad,
+	                   good = c->text->understood;
 
-	if (bad > new) {
-		snprintf(why, LIST_WHY_MAX, "%llu of %llu lines are not understood", bad, bad + new);
+	if (bad > good) {
+		snprintf(why, LIST_WHY_MAX, "%llu of %llu lines are not understood", bad, bad + good);
 		return true;
 	}
 	if (new * 100 < old *(100 - s->shrink_limit_pct)) {

@@ -169,9 +169,9 @@ static int replay_ops(struct index *ix, unsigned slot, const uint8_t *p, const u
 		if (end - p < 2 || end - p < 2 + p[1] || name_from_wire(&n, p + 2, p[1]) != p[1])
 			return NW_EMALFORMED;
 		if (p[0] & OP_REMOVE)
-			r = index_remove(ix, slot, &n, p[0] & 31);
+			r = index_remove(ix, slot, &n, p[0] & 63);
 		else
-			r = p[0] & 31 ? index_add(ix, slot, &n, p[0] & 31) : NW_EMALFORMED;
+			r = p[0] & 63 ? index_add(ix, slot, &n, p[0] & 63) : NW_EMALFORMED;
 	}
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Texts and overlays in the state directory. See list_state.h. */
+/* Texts in the state directory, and how every file there is written. See list_state.h. */
 #include "policy/list_state.h"
 
 #include <ctype.h>
@@ -14,17 +14,20 @@
 #include "base/err.h"
 #include "base/hash.h"
 
-#define TEXT_MAGIC "nwtext1\n"
-#define OVERLAY_MAX ((size_t)64 << 20)
+#define TEXT_MAGIC "nwtext2\n"
+#define TEXT_MAGIC_1 "nwtext1\n" /* of the first version: files without a format, all of them domains */
 #define TABLES_MAX ((size_t)1 << 30)
 
 struct text_header {
 	char magic[8];
 	uint64_t version, def, seed, digest, len, tables_len, tables_hash;
 	int64_t taken_s;
-	uint32_t file_count, chunk_count, prefix_count, is_counted;
+	uint32_t file_count, chunk_count, beside_count, is_counted;
 	uint64_t hash; /* of what stands above */
 };
+
+/* Raised with every change of how lines are read between releases. */
+enum { PARSED_VERSION = 2 };
 
 int (*list_state_fault)(const char *step);
 
@@ -35,7 +38,7 @@ int list_state_step(const char *step)
 
 uint64_t state_version(void)
 {
-	return hash_bytes(NAMEWAY_VERSION, strlen(NAMEWAY_VERSION), 1);
+	return hash_bytes(NAMEWAY_VERSION, strlen(NAMEWAY_VERSION), PARSED_VERSION);
 }
 
 /* A list's directory name: its own, with what a file name should not hold as %XX; a long one ends in its hash. */
@@ -61,7 +64,7 @@ static int make_dir(int at, const char *path)
 	return mkdirat(at, path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int open_list(int state, const char *list, bool create)
+int state_open_list(int state, const char *list, bool create)
 {
 	char path[256];
 	int fd, r = 0;
@@ -110,8 +113,10 @@ int state_write_file(int dir, const char *name, const struct state_part *parts, 
 		return -errno;
 	for (unsigned i = 0; r == 0 && i < count; i++) {
 		r = list_state_step("write");
-		if (r == 0)
+		if (r == 0 && parts[i].bytes)
 			r = state_write(fd, parts[i].bytes, parts[i].len);
+		else if (r == 0)
+			r = list_text_copy_bytes(parts[i].text->fd, parts[i].text->bytes_at, parts[i].len, fd);
 	}
 	if (r == 0)
 		r = list_state_step("fsync");
@@ -132,54 +137,32 @@ int state_write_file(int dir, const char *name, const struct state_part *parts, 
 	return r;
 }
 
-static int put_tables(struct buf *b, const struct list_text *t, const struct entry_set *prefixes)
+static int put_tables(struct buf *b, const struct list_text *t, const struct entry_set *beside)
 {
 	struct entry_key k;
 	uint32_t n;
 
 	for (unsigned i = 0; i < t->file_count; i++) {
-		n = (uint32_t)strlen(t->files[i].path);
+		n = (uint32_t)t->files[i].format->id;
 		buf_add(b, &t->files[i].at, sizeof(uint64_t));
 		buf_add(b, &t->files[i].len, sizeof(uint64_t));
+		buf_add(b, &n, sizeof(n));
+		n = (uint32_t)strlen(t->files[i].path);
 		buf_add(b, &n, sizeof(n));
 		buf_add(b, t->files[i].path, n);
 	}
 	buf_add(b, t->chunks, t->chunk_count * sizeof(*t->chunks));
-	for (size_t at = 0; prefixes && entry_set_next(prefixes, &at, &k, &n);) {
+	for (size_t at = 0; beside && entry_set_next(beside, &at, &k, &n);) {
 		buf_add(b, &n, sizeof(n));
 		buf_add(b, &k.kind, 1);
-		buf_add(b, &k.len, 1);
+		buf_add(b, &k.len, sizeof(k.len));
 		buf_add(b, k.bytes, k.len);
 	}
 	return b->failed;
 }
 
-/* The bytes of a text that lives in a file of ours, for writing it to another one. */
-static int text_bytes(const struct list_text *t, char **ret_copy, const char **ret)
-{
-	uint64_t done = 0;
-	ssize_t n;
-
-	*ret_copy = NULL;
-	*ret = t->bytes;
-	if (t->bytes || t->len == 0)
-		return 0;
-	*ret = *ret_copy = malloc(t->len);
-	while (*ret_copy && done < t->len) {
-		n = pread(t->fd, *ret_copy + done, t->len - done, (off_t)(t->bytes_at + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			free(*ret_copy);
-			return n < 0 ? -errno : -EIO;
-		}
-		done += (uint64_t)n;
-	}
-	return *ret ? 0 : -ENOMEM;
-}
-
 int state_save_text(
-        int state, const char *list, const char *file, const struct list_text *t, const struct entry_set *prefixes, uint64_t def)
+        int state, const char *list, const char *file, const struct list_text *t, const struct entry_set *beside, uint64_t def)
 {
 	struct text_header h = {.magic = TEXT_MAGIC,
 	        .version = state_version(),
@@ -190,28 +173,23 @@ int state_save_text(
 	        .taken_s = t->taken_s,
 	        .file_count = t->file_count,
 	        .chunk_count = (uint32_t)t->chunk_count,
-	        .prefix_count = prefixes ? (uint32_t)prefixes->distinct : 0,
+	        .beside_count = beside ? (uint32_t)beside->distinct : 0,
 	        .is_counted = t->is_counted};
-	const char *bytes;
-	char *copy;
 	struct buf tables;
 	int dir, r;
 
 	buf_init(&tables, TABLES_MAX);
-	dir = open_list(state, list, true);
+	dir = state_open_list(state, list, true);
 	if (dir < 0)
 		return dir;
-	r = text_bytes(t, &copy, &bytes);
-	if (r == 0)
-		r = put_tables(&tables, t, prefixes);
+	r = put_tables(&tables, t, beside);
 	if (r == 0) {
 		h.tables_len = tables.len;
 		h.tables_hash = hash_bytes(tables.bytes, tables.len, 0);
 		h.hash = hash_bytes(&h, offsetof(struct text_header, hash), 0);
 		r = state_write_file(
-		        dir, file, (struct state_part[]){{&h, sizeof(h)}, {tables.bytes, tables.len}, {bytes, t->len}}, 3);
+		        dir, file, (struct state_part[]){{&h, sizeof(h)}, {tables.bytes, tables.len}, {.len = t->len, .text = t}}, 3);
 	}
-	free(copy);
 	buf_free(&tables);
 	close(dir);
 	return r;
@@ -227,10 +205,10 @@ static bool get(const char **at, const char *end, void *ret, size_t n)
 	return true;
 }
 
-static int get_files(struct list_text *t, const char **at, const char *end, unsigned count)
+static int get_files(struct list_text *t, const char **at, const char *end, unsigned count, bool has_formats)
 {
+	uint32_t n, format = FORMAT_DOMAINS;
 	uint64_t expected = 0;
-	uint32_t n;
 
 	t->files = calloc(count ? count : 1, sizeof(*t->files));
 	if (!t->files)
@@ -238,8 +216,11 @@ static int get_files(struct list_text *t, const char **at, const char *end, unsi
 	for (unsigned i = 0; i < count; i++) {
 		struct list_text_file *f = &t->files[i];
 
-		if (!get(at, end, &f->at, 8) || !get(at, end, &f->len, 8) || !get(at, end, &n, 4) || n > (size_t)(end - *at) ||
-		        f->at != expected)
+		if (!get(at, end, &f->at, 8) || !get(at, end, &f->len, 8) || (has_formats && !get(at, end, &format, 4)) ||
+		        !get(at, end, &n, 4) || n > (size_t)(end - *at) || f->at != expected)
+			return NW_EMALFORMED;
+		f->format = list_format_by_id((int)format);
+		if (!f->format)
 			return NW_EMALFORMED;
 		f->path = strndup(*at, n);
 		if (!f->path)
@@ -269,21 +250,27 @@ static int get_chunks(struct list_text *t, const char **at, const char *end, siz
 	return sum == t->len ? 0 : NW_EMALFORMED;
 }
 
-static int get_prefixes(struct entry_set *s, const char **at, const char *end, size_t count)
+static bool is_beside(const struct entry_key *k)
+{
+	struct prefix_entry p;
+
+	if (entry_key_is_rule(k))
+		return k->len > 0;
+	if (entry_key_is_name(k) || k->kind > ENTRY_PREFIX_EXEMPT || (k->len != 5 && k->len != 17))
+		return false;
+	entry_key_prefix(&p, k);
+	return p.prefix.len <= (k->len - 1) * 8;
+}
+
+static int get_beside(struct entry_set *s, const char **at, const char *end, size_t count)
 {
 	struct entry_key k;
-	struct prefix_entry p;
 	uint32_t n;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		if (!get(at, end, &n, 4) || !get(at, end, &k.kind, 1) || !get(at, end, &k.len, 1) ||
-		        !get(at, end, k.bytes, k.len))
-			return NW_EMALFORMED;
-		if ((k.kind != ENTRY_PREFIX && k.kind != ENTRY_PREFIX_EXEMPT) || (k.len != 5 && k.len != 17))
-			return NW_EMALFORMED;
-		entry_key_prefix(&p, &k);
-		if (p.prefix.len > (k.len - 1) * 8 || !n)
+		if (!get(at, end, &n, 4) || !get(at, end, &k.kind, 1) || !get(at, end, &k.len, sizeof(k.len)) ||
+		        k.len > sizeof(k.bytes) || !get(at, end, k.bytes, k.len) || !n || !is_beside(&k))
 			return NW_EMALFORMED;
 		r = entry_set_add(s, &k, n);
 	}
@@ -308,7 +295,7 @@ static int load_header(struct text_header *h, int fd)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (memcmp(h->magic, TEXT_MAGIC, sizeof(h->magic)) || h->hash != hash_bytes(h, offsetof(struct text_header, hash), 0))
+	if ((memcmp(h->magic, TEXT_MAGIC, sizeof(h->magic)) && memcmp(h->magic, TEXT_MAGIC_1, sizeof(h->magic))) || h->hash != hash_bytes(h, offsetof(struct text_header, hash), 0))
 		return NW_EMALFORMED;
 	if (h->len > LIST_TEXT_MAX || h->tables_len > TABLES_MAX || (uint64_t)st.st_size != sizeof(*h) + h->tables_len + h->len ||
 	        h->file_count > LIST_FILES_MAX)
@@ -316,7 +303,7 @@ static int load_header(struct text_header *h, int fd)
 	return 0;
 }
 
-static int load_tables(struct list_text *t, struct entry_set *prefixes, const struct text_header *h)
+static int load_tables(struct list_text *t, struct entry_set *beside, const struct text_header *h)
 {
 	char *tables = malloc(h->tables_len + 1);
 	const char *at = tables, *end = tables + h->tables_len;
@@ -325,21 +312,21 @@ static int load_tables(struct list_text *t, struct entry_set *prefixes, const st
 	if (r == 0 && hash_bytes(tables, h->tables_len, 0) != h->tables_hash)
 		r = NW_EMALFORMED;
 	if (r == 0)
-		r = get_files(t, &at, end, h->file_count);
+		r = get_files(t, &at, end, h->file_count, memcmp(h->magic, TEXT_MAGIC_1, sizeof(h->magic)) != 0);
 	if (r == 0)
 		r = get_chunks(t, &at, end, h->chunk_count);
-	if (r == 0 && prefixes && h->version == state_version())
-		r = get_prefixes(prefixes, &at, end, h->prefix_count);
+	if (r == 0 && beside && h->version == state_version())
+		r = get_beside(beside, &at, end, h->beside_count);
 	free(tables);
 	return r;
 }
 
 int state_load_text(
-        int state, const char *list, const char *file, struct list_text **ret, struct entry_set *ret_prefixes, uint64_t *ret_def)
+        int state, const char *list, const char *file, struct list_text **ret, struct entry_set *ret_beside, uint64_t *ret_def)
 {
 	struct list_text *t;
 	struct text_header h;
-	int dir = open_list(state, list, false), r;
+	int dir = state_open_list(state, list, false), r;
 
 	if (dir < 0)
 		return dir;
@@ -357,11 +344,11 @@ int state_load_text(
 		t->len = h.len;
 		t->taken_s = h.taken_s;
 		t->bytes_at = sizeof(h) + h.tables_len;
-		r = load_tables(t, ret_prefixes, &h);
+		r = load_tables(t, ret_beside, &h);
 	}
 	if (r < 0) {
-		if (ret_prefixes)
-			entry_set_free(ret_prefixes);
+		if (ret_beside)
+			entry_set_free(ret_beside);
 		list_text_unref(t);
 		return r;
 	}
@@ -372,111 +359,10 @@ int state_load_text(
 	return 0;
 }
 
-static void print_set(struct buf *out, const struct entry_set *s, char sign)
-{
-	struct entry_key k;
-	uint32_t count;
-
-	for (size_t at = 0; entry_set_next(s, &at, &k, &count);) {
-		buf_add(out, &sign, 1);
-		entry_key_print(out, &k);
-		buf_add(out, "\n", 1);
-	}
-}
-
-int state_save_overlay(int state, const char *list, const struct entry_set *added, const struct entry_set *masked)
-{
-	struct buf b;
-	int dir, r;
-
-	if (!added->distinct && !masked->distinct)
-		return state_remove(state, list, "overlay");
-	dir = open_list(state, list, true);
-	if (dir < 0)
-		return dir;
-	buf_init(&b, OVERLAY_MAX);
-	print_set(&b, added, '+');
-	print_set(&b, masked, '-');
-	buf_printf(&b, "=%016llx\n", (unsigned long long)hash_bytes(b.bytes, b.len, 0));
-	r = b.failed;
-	if (r == 0)
-		r = state_write_file(dir, "overlay", (struct state_part[]){{b.bytes, b.len}}, 1);
-	buf_free(&b);
-	close(dir);
-	return r;
-}
-
-static int read_overlay(const char *text, size_t len, struct entry_set *added, struct entry_set *masked)
-{
-	const char *end = text + len, *nl;
-	unsigned long long hash;
-	struct entry_key k;
-	struct line_entry e;
-	int r = 0;
-
-	for (const char *p = text; r == 0 && p < end; p = nl + 1) {
-		nl = memchr(p, '\n', (size_t)(end - p));
-		if (!nl)
-			return NW_EMALFORMED;
-		if (*p == '=')
-			return sscanf(p, "=%16llx", &hash) == 1 && nl + 1 == end &&
-			                       hash == hash_bytes(text, (size_t)(p - text), 0)
-			               ? 0
-			               : NW_EMALFORMED;
-		if (*p != '+' && *p != '-')
-			return NW_EMALFORMED;
-		list_format_domains.parse(&e, p + 1, (size_t)(nl - p) - 1);
-		if (e.what != LINE_NAME && e.what != LINE_PREFIX)
-			return NW_EMALFORMED;
-		entry_key_from_line(&k, &e);
-		r = entry_set_add(*p == '+' ? added : masked, &k, 1);
-	}
-	return r < 0 ? r : NW_EMALFORMED;
-}
-
-int state_load_overlay(int state, const char *list, struct entry_set *added, struct entry_set *masked)
-{
-	int dir = open_list(state, list, false), fd, r;
-	struct buf b;
-
-	if (dir < 0)
-		return dir;
-	fd = openat(dir, "overlay", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	r = fd < 0 ? -errno : 0;
-	close(dir);
-	if (r < 0)
-		return r;
-	buf_init(&b, OVERLAY_MAX);
-	r = buf_read_fd(&b, fd);
-	close(fd);
-	if (r == 0)
-		r = read_overlay(b.bytes, b.len, added, masked);
-	buf_free(&b);
-	if (r < 0) {
-		entry_set_free(added);
-		entry_set_free(masked);
-	}
-	return r;
-}
-
-/* The same for equal sets whatever their order. */
-uint64_t state_overlay_digest(const struct entry_set *added, const struct entry_set *masked)
-{
-	struct entry_key k;
-	uint64_t sum = 0;
-	uint32_t count;
-
-	for (size_t at = 0; entry_set_next(added, &at, &k, &count);)
-		sum += hash_bytes(k.bytes, k.len, k.kind);
-	for (size_t at = 0; entry_set_next(masked, &at, &k, &count);)
-		sum += hash_bytes(k.bytes, k.len, 256u + k.kind);
-	return sum;
-}
-
 int state_remove(int state, const char *list, const char *file)
 {
 	char path[256];
-	int dir = open_list(state, list, false), r;
+	int dir = state_open_list(state, list, false), r;
 
 	if (dir < 0)
 		return dir == -ENOENT ? 0 : dir;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Texts of lists: reading, cutting into chunks, comparing, visiting lines. See list_text.h. */
+/* Texts of lists: comparing, visiting lines. list_text.h says what a text is, list_text_read.c makes one of files. */
 #include "policy/list_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 
-enum { READ_MIN = 64 << 10, VISIT_BYTES = 1 << 20 };
+enum { VISIT_BYTES = 64 << 10 };
 
 struct list_text *list_text_new(void)
 {
@@ -40,197 +38,25 @@ void list_text_unref(struct list_text *t)
 		free(t->files[i].path);
 	free(t->files);
 	free(t->chunks);
-	free(t->bytes);
 	if (t->fd >= 0)
 		close(t->fd);
 	free(t);
 }
 
-static uint64_t load64(const char *p)
+uint64_t list_chunk_hash(const struct list_text *t, const struct list_format *format, const char *bytes, size_t len)
 {
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-/* Whether a chunk may end behind the line [line, next): the line's first and last eight bytes decide. Both loads are inside the
- * file. */
-static bool is_border(const char *line, const char *next)
-{
-	uint64_t h = load64(line) * 0x9e3779b97f4a7c15ull ^ load64(next - 8) * 0xc2b2ae3d27d4eb4full;
-
-	h ^= h >> 32;
-	return h * 0x165667b19e3779f9ull >> 59 == 0;
-}
-
-/* The end of the chunk that begins at `at`; `end` is the end of the file, behind a newline. */
-static const char *chunk_end(const char *at, const char *end)
-{
-	const char *line, *next;
-
-	if (end - at <= CHUNK_MIN)
-		return end;
-	line = (const char *)memchr(at + CHUNK_MIN, '\n', (size_t)(end - at - CHUNK_MIN)) + 1;
-	for (; end - line >= 8 && line - at < CHUNK_MAX; line = next) {
-		next = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
-		if (is_border(line, next))
-			return next;
-	}
-	return line - at < CHUNK_MAX ? end : line;
-}
-
-static int add_chunk(struct list_text *t, const char *bytes, size_t len)
-{
-	struct list_chunk *grown;
-	size_t cap = t->chunk_cap ? t->chunk_cap * 2 : 256;
-
-	if (t->chunk_count == t->chunk_cap) {
-		grown = realloc(t->chunks, cap * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		t->chunks = grown;
-		t->chunk_cap = cap;
-	}
-	t->chunks[t->chunk_count++] = (struct list_chunk){.hash = hash_bytes(bytes, len, t->seed), .len = (uint32_t)len};
-	return 0;
-}
-
-static int cut(struct list_text *t)
-{
-	const char *at, *end, *next;
-	int r = 0;
-
-	for (unsigned i = 0; i < t->file_count; i++) {
-		at = t->bytes + t->files[i].at;
-		end = at + t->files[i].len;
-		for (; r == 0 && at < end; at = next) {
-			next = chunk_end(at, end);
-			r = add_chunk(t, at, (size_t)(next - at));
-		}
-	}
-	return r;
-}
-
-static void digest(struct list_text *t)
-{
-	uint64_t pair[2];
-
-	t->digest = t->seed;
-	for (unsigned i = 0; i < t->file_count; i++) {
-		t->digest = hash_bytes(t->files[i].path, strlen(t->files[i].path), t->digest);
-		t->digest = hash_bytes(&t->files[i].len, sizeof(t->files[i].len), t->digest);
-	}
-	for (size_t i = 0; i < t->chunk_count; i++) {
-		pair[0] = t->chunks[i].hash;
-		pair[1] = t->chunks[i].len;
-		t->digest = hash_bytes(pair, sizeof(pair), t->digest);
-	}
-}
-
-static int make_room(struct list_text *t, size_t *cap, size_t more)
-{
-	size_t want = *cap ? *cap : READ_MIN;
-	char *grown;
-
-	if (t->len + more <= *cap)
-		return 0;
-	while (want < t->len + more)
-		want += want / 2;
-	grown = realloc(t->bytes, want);
-	if (!grown)
-		return -ENOMEM;
-	t->bytes = grown;
-	*cap = want;
-	return 0;
-}
-
-static int read_file(struct list_text *t, size_t *cap, const struct list_file *f)
-{
-	struct list_text_file *file = &t->files[t->file_count];
-	struct stat st;
-	ssize_t n;
-	int r;
-
-	*file = (struct list_text_file){.at = t->len, .path = strdup(f->path)};
-	if (!file->path)
-		return -ENOMEM;
-	t->file_count++;
-	if (f->fd < 0)
-		return f->fd;
-	if (fstat(f->fd, &st) < 0)
-		return -errno;
-	if (st.st_size > 0 && (uint64_t)st.st_size > LIST_FILE_MAX)
-		return NW_ETOOLONG;
-	/* Room for the whole file, the newline it may lack, and the read that finds the end. */
-	r = make_room(t, cap, (size_t)st.st_size + 2);
-	for (;;) {
-		if (r == 0)
-			r = make_room(t, cap, 2);
-		if (r < 0)
-			return r;
-		n = read(f->fd, t->bytes + t->len, *cap - t->len - 1);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		t->len += (size_t)n;
-		if (t->len - file->at > LIST_FILE_MAX || t->len > LIST_TEXT_MAX)
-			return NW_ETOOLONG;
-	}
-	if (t->len - file->at >= 3 && memcmp(t->bytes + file->at, "\xef\xbb\xbf", 3) == 0) {
-		memmove(t->bytes + file->at, t->bytes + file->at + 3, t->len - file->at - 3);
-		t->len -= 3;
-	}
-	if (t->len > file->at && t->bytes[t->len - 1] != '\n')
-		t->bytes[t->len++] = '\n';
-	file->len = t->len - file->at;
-	return 0;
-}
-
-int list_text_read(struct list_text **ret, const struct list_file *files, unsigned count, uint64_t seed, const char **ret_path)
-{
-	struct list_text *t = list_text_new();
-	size_t cap = 0;
-	unsigned i = 0;
-	int r = t ? 0 : -ENOMEM;
-
-	*ret_path = NULL;
-	if (r == 0 && count > LIST_FILES_MAX)
-		r = NW_EFULL;
-	if (r == 0) {
-		t->seed = seed;
-		t->taken_s = clock_wall_s();
-		t->files = calloc(count ? count : 1, sizeof(*t->files));
-		r = t->files ? 0 : -ENOMEM;
-	}
-	for (; r == 0 && i < count; i++) {
-		r = read_file(t, &cap, &files[i]);
-		if (r < 0)
-			*ret_path = files[i].path;
-	}
-	for (i = 0; i < count; i++)
-		close(files[i].fd);
-	if (r == 0)
-		r = cut(t);
-	if (r < 0) {
-		list_text_unref(t);
-		return r;
-	}
-	digest(t);
-	*ret = t;
-	return 0;
+	return hash_bytes(bytes, len, t->seed + (uint64_t)(format->id - FORMAT_DOMAINS) * 0x9e3779b97f4a7c15ull);
 }
 
 void list_text_total(struct list_text *t)
 {
-	t->lines = t->understood = t->bad = 0;
+	t->lines = t->understood = t->bad = t->partly = t->entries = 0;
 	for (size_t i = 0; i < t->chunk_count; i++) {
 		t->lines += t->chunks[i].lines;
 		t->understood += t->chunks[i].understood;
 		t->bad += t->chunks[i].bad;
+		t->partly += t->chunks[i].partly;
+		t->entries += t->chunks[i].entries;
 	}
 	t->is_counted = true;
 }
@@ -313,28 +139,63 @@ struct visitor {
 	char *buffer;
 };
 
+void list_entry_match(struct line_entry *e, enum list_match match)
+{
+	const unsigned exact = KIND_EXACT | KIND_EXEMPT_EXACT, suffix = KIND_SUFFIX | KIND_EXEMPT;
+
+	if (e->is_marked)
+		return;
+	if (match == MATCH_EXACT && e->kind & suffix)
+		e->kind <<= 1;
+	else if (match == MATCH_SUFFIX && e->kind & exact)
+		e->kind >>= 1;
+}
+
+static void check_entry(struct line_entry *e, enum list_match match)
+{
+	if (e->what == LINE_NAME)
+		list_entry_match(e, match);
+	else if (e->what == LINE_RULE && e->rule_len > EXPR_TEXT_MAX)
+		list_parse_bad(e, "the rule is too long");
+}
+
+/* All entries of one line. It is bad when none of it was understood. */
+static int visit_line(struct visitor *w, struct list_chunk *counted, const char *line, size_t len)
+{
+	struct text_place place = {.file = w->file, .line = w->line + counted->lines, .text = line, .len = len};
+	unsigned good = 0, bad = 0;
+	struct line_entry e;
+	size_t at = 0;
+	int r = 0;
+
+	do {
+		w->t->files[w->file].format->parse(&e, line, len, &at);
+		if (e.what == LINE_EMPTY)
+			continue;
+		check_entry(&e, w->t->match);
+		bad += e.what == LINE_BAD;
+		good += e.what != LINE_BAD;
+		if (w->v->fn)
+			r = w->v->fn(w->v->ctx, &e, &place);
+	} while (r == 0 && at < len);
+	counted->entries = (uint16_t)(counted->entries + good);
+	counted->understood += good > 0;
+	counted->bad += bad && !good;
+	counted->partly += bad && good;
+	return r;
+}
+
 static int visit_chunk(struct visitor *w, struct list_chunk *c, const char *bytes)
 {
 	struct list_chunk counted = {.hash = c->hash, .len = c->len};
-	struct line_entry e;
-	int r = 0;
+	int r;
 
 	for (const char *p = bytes, *end = bytes + c->len, *nl; p < end; p = nl + 1) {
 		nl = memchr(p, '\n', (size_t)(end - p));
 		counted.lines++;
-		w->v->format->parse(&e, p, (size_t)(nl - p));
-		if (e.what == LINE_EMPTY)
-			continue;
-		counted.bad += e.what == LINE_BAD;
-		counted.understood += e.what != LINE_BAD;
-		if (w->v->fn) {
-			struct text_place at = {
-			        .file = w->file, .line = w->line + counted.lines, .text = p, .len = (size_t)(nl - p)};
-
-			r = w->v->fn(w->v->ctx, &e, &at);
-			if (r != 0)
-				return r;
-		}
+		r = visit_line(w, &counted, p, (size_t)(nl - p));
+		if (r != 0)
+			return r;
 	}
 	if (w->v->count)
 		*c = counted;
@@ -343,7 +204,7 @@ static int visit_chunk(struct visitor *w, struct list_chunk *c, const char *byte
 
 static bool is_wanted(const struct visitor *w, size_t i)
 {
-	return !w->v->wanted || w->v->wanted[i];
+	return i >= w->v->first && (!w->v->wanted || w->v->wanted[i]);
 }
 
 /* Bytes of the chunks from i on that lie together, are wanted, and fit in the buffer; at least one chunk. */
@@ -384,10 +245,6 @@ static int chunk_bytes(struct visitor *w, size_t i, uint64_t at, uint64_t *run, 
 	const struct list_chunk *c = &w->t->chunks[i];
 	int r;
 
-	if (w->t->bytes) {
-		*ret = w->t->bytes + at;
-		return 0;
-	}
 	if (at < *run || at + c->len > *run_end) {
 		*run = at;
 		*run_end = at + run_length(w, i);
@@ -396,17 +253,18 @@ static int chunk_bytes(struct visitor *w, size_t i, uint64_t at, uint64_t *run, 
 			return r;
 	}
 	*ret = w->buffer + (at - *run);
-	return hash_bytes(*ret, c->len, w->t->seed) == c->hash && c->len && (*ret)[c->len - 1] == '\n' ? 0 : -EIO;
+	return list_chunk_hash(w->t, w->t->files[w->file].format, *ret, c->len) == c->hash && c->len && (*ret)[c->len - 1] == '\n' ? 0 : -EIO;
 }
 
 int list_text_visit(struct list_text *t, const struct text_visit *v)
 {
 	struct visitor w = {.t = t, .v = v};
+	size_t end = v->end ? v->end : t->chunk_count;
 	uint64_t at = 0, run = 0, run_end = 0;
 	const char *bytes;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < t->chunk_count; at += t->chunks[i++].len) {
+	for (size_t i = 0; r == 0 && i < end; at += t->chunks[i++].len) {
 		while (w.file + 1 < t->file_count && at >= t->files[w.file].at + t->files[w.file].len) {
 			w.file++;
 			w.line = 0;
@@ -438,11 +296,10 @@ static int count_line(void *ctx, const struct line_entry *e, const struct text_p
 	return entry_set_count(c->wanted, &key) ? entry_set_add(c->found, &key, 1) : 0;
 }
 
-int list_text_count(
-        struct list_text *t, const struct list_format *format, const struct entry_set *wanted, struct entry_set *found)
+int list_text_count(struct list_text *t, const struct entry_set *wanted, struct entry_set *found)
 {
 	struct counting c = {.wanted = wanted, .found = found};
-	struct text_visit v = {.format = format, .ctx = &c, .fn = count_line};
+	struct text_visit v = {.ctx = &c, .fn = count_line};
 
 	return t && wanted->distinct ? list_text_visit(t, &v) : 0;
 }
@@ -468,20 +325,20 @@ static int note_bad(void *ctx, const struct line_entry *e, const struct text_pla
 	return ++b->count == b->max;
 }
 
-int list_text_bad(struct list_text *t, const struct list_format *format, struct list_bad *ret, unsigned max)
+int list_text_bad(struct list_text *t, struct list_bad *ret, unsigned max)
 {
 	struct bad_lines b = {.ret = ret, .max = max};
-	struct text_visit v = {.format = format, .ctx = &b, .fn = note_bad};
+	struct text_visit v = {.ctx = &b, .fn = note_bad};
 	uint8_t *wanted;
 	int r;
 
-	if (!t || !t->bad || !max)
+	if (!t || !(t->bad + t->partly) || !max)
 		return 0;
 	wanted = calloc(t->chunk_count, 1);
 	if (!wanted)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->chunk_count; i++)
-		wanted[i] = t->chunks[i].bad > 0;
+		wanted[i] = t->chunks[i].bad || t->chunks[i].partly;
 	v.wanted = wanted;
 	r = list_text_visit(t, &v);
 	free(wanted);

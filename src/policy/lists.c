@@ -17,7 +17,7 @@ enum { INDEX_FIRST_NAMES = 4096 };
 static void init_slot(struct list_slot *s, char *name, uint64_t def)
 {
 	*s = (struct list_slot){.is_used = true, .name = name, .def = def, .seed = hash_seed()};
-	entry_set_init(&s->text_prefixes);
+	entry_set_init(&s->text_beside);
 	entry_set_init(&s->added);
 	entry_set_init(&s->masked);
 }
@@ -99,6 +99,18 @@ const struct prefixes *lists_prefixes(struct lists *l, unsigned list)
 	return s ? s->prefixes : NULL;
 }
 
+const struct exprs *lists_slot_exprs(struct lists *l, unsigned slot)
+{
+	return slot < CONFIG_LISTS_MAX ? l->slots[slot].exprs : NULL;
+}
+
+const struct exprs *lists_exprs(struct lists *l, unsigned list)
+{
+	const struct list_slot *s = lists_slot(l, list);
+
+	return s ? s->exprs : NULL;
+}
+
 bool lists_slot_has_text(const struct lists *l, unsigned slot)
 {
 	const struct list_text *t = slot < CONFIG_LISTS_MAX ? l->slots[slot].text : NULL;
@@ -113,7 +125,7 @@ bool lists_has_text(const struct lists *l, unsigned list)
 
 static uint64_t definition(const struct cfg_list *c)
 {
-	uint64_t h = (uint64_t)c->format + 1;
+	uint64_t h = (uint64_t)c->format + 1 + ((uint64_t)c->match << 32);
 
 	for (unsigned i = 0; i < c->file_count; i++)
 		h = hash_bytes(c->files[i], strlen(c->files[i]), h);
@@ -193,6 +205,8 @@ static void settle_plan(struct lists *l, const struct config *c, const uint16_t 
 		s->config_index = i;
 		s->shrink_limit_pct = c->lists[i].shrink_limit_pct;
 		s->format = c->lists[i].format == FORMAT_AUTO ? NULL : list_format_by_id(c->lists[i].format);
+		s->match = c->lists[i].match;
+		s->names_max = c->lists[i].names_max;
 		l->by_config[i] = slots[i];
 	}
 	l->config_count = c->list_count;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "base/buf.h"
 #include "config/config.h"
+#include "policy/exprs.h"
 #include "policy/index.h"
 #include "policy/prefixes.h"
 
@@ -18,17 +19,17 @@ struct lists;
 
 /* What one update does. added: names that may become listed (an exception taken away counts), removed: names that may cease to be
  * (an exception added counts); a name that changes in two ways may stand in both or twice. is_whole: more than LIST_NAMES_SHOWN
- * changes, none enumerated: judge everything anew. `index` at generation `gen` is what will be in force; `lists_prefixes` tells
- * the new prefixes from before_publish on. */
-enum { LIST_NAMES_SHOWN = 100000 };
-struct list_update { unsigned list; /* config index */ bool is_whole, are_prefixes_changed, is_admin_edit /* verb list add|remove: moved flows are dropped */;
+ * changes, or a change of rules, none enumerated: judge everything anew. `index` at generation `gen` is what will be in force;
+ * `lists_prefixes` and `lists_exprs` tell the new prefixes and rules from before_publish on. */
+enum { LIST_NAMES_SHOWN = 20000 };
+struct list_update { unsigned list; /* config index */ bool is_whole, are_prefixes_changed, are_rules_changed /* then is_whole too */, is_admin_edit /* verb list add|remove: moved flows are dropped */;
 	const struct name *added, *removed; uint32_t added_count, removed_count; const struct index *index; uint64_t gen; };
 /* Any hook may be NULL. None is called by lists_plan, lists_restore, but for alarm. */
 struct lists_hooks { void *ctx;
 	int (*before_publish)(void *ctx, const struct list_update *u); /* negative: the update is given up, the old state stays, and this is its result */
 	void (*after_publish)(void *ctx, const struct list_update *u);
-	void (*index_swapped)(void *ctx, struct index *index); /* a rebuilt index, or the same one when prefixes of a list changed: publish a policy that uses it and
-	                                                        * lists_prefixes; what it replaces is freed by lists after rcu_wait */
+	void (*index_swapped)(void *ctx, struct index *index); /* a rebuilt index, or the same one when prefixes or rules of a list changed: publish a policy that uses
+	                                                        * it, lists_prefixes and lists_exprs; what it replaces is freed by lists after rcu_wait */
 	void (*alarm)(void *ctx, const char *key, const char *text /* NULL: cleared */); }; /* keys: "state", "list:NAME" */
 
 /* state_fd: the state directory (list_state.h says what is kept there), not closed by lists; -1: memory only (an alarm says so). */
@@ -55,11 +56,13 @@ void lists_forget_old(struct lists *l);
 /* At start, after lists_plan and before lists_index is used: the image, journal and accepted texts of `state`. Lists restored
  * need no files to be right. ret_restored by config list index. */
 int lists_restore(struct lists *l, bool *ret_restored);
-/* Live edits: entries in list syntax ("x", "=x", "!x", "1.2.3.0/24"); an overlay above the text, kept in state. remove of an
+/* Live edits: entries in list syntax ("x", "=x", "!x", "1.2.3.0/24"), and adblock rules where the list has a file of that format; an overlay above the text, kept in state. remove of an
  * entry that stands in the text masks it. All entries or none: -ENOENT (an entry to remove is not there), NW_EMALFORMED,
  * NW_EFULL. Returns when in force. */
 int lists_edit(struct lists *l, unsigned list, bool is_add, const char *const *entries, unsigned count, struct report *r);
 const struct prefixes *lists_prefixes(struct lists *l, unsigned list); /* valid until the list's next update + rcu_wait */
+const struct exprs *lists_exprs(struct lists *l, unsigned list); /* the rules of the bounded stage, valid as prefixes are; NULL: none */
+const struct exprs *lists_slot_exprs(struct lists *l, unsigned slot);
 const struct prefixes *lists_slot_prefixes(struct lists *l, unsigned slot); /* the same by index slot, also of lists no longer planned */
 /* Background chores when idle: write the compiled image when the journal has grown (at most every 30 s). Returns ms until wanted
  * again. */
@@ -73,4 +76,5 @@ int lists_diff_json(struct lists *l, unsigned list, const struct list_file *file
 /* The line of the accepted text that holds the deciding entry (file path, line number, the line's text). -ENOENT when it comes
  * from the overlay (line 0). kind: any of these bits. The prefix is the one that decides the address. */
 int lists_find_line(struct lists *l, unsigned list, const struct name *entry, unsigned kind, struct buf *ret_file, unsigned *ret_line);
+int lists_find_rule_line(struct lists *l, unsigned list, const char *rule, struct buf *ret_file, unsigned *ret_line);
 int lists_find_prefix_line(struct lists *l, unsigned list, const struct addr *a, struct buf *ret_file, unsigned *ret_line);

@@ -21,6 +21,27 @@ struct edit {
 	bool is_add;
 };
 
+/* In list syntax; where the list has adblock rules, what that does not understand is one of those. */
+static void parse_entry(const struct edit *e, struct line_entry *ret, const char *entry)
+{
+	const struct list_format *formats[] = {&list_format_domains, &list_format_adblock};
+	unsigned count = slot_has_format(e->s, &list_format_adblock) ? 2 : 1;
+	size_t len = strlen(entry), at;
+
+	for (unsigned i = 0; i < count; i++) {
+		at = 0;
+		formats[i]->parse(ret, entry, len, &at);
+		if (at < len)
+			list_parse_bad(ret, "more than one entry");
+		else if (ret->what == LINE_RULE && ret->rule_len > EXPR_TEXT_MAX)
+			list_parse_bad(ret, "the rule is too long");
+		if (ret->what != LINE_BAD)
+			break;
+	}
+	if (ret->what == LINE_NAME)
+		list_entry_match(ret, e->s->match);
+}
+
 static int parse_entries(struct edit *e, const char *const *entries, unsigned count, struct report *r)
 {
 	struct line_entry line;
@@ -28,7 +49,7 @@ static int parse_entries(struct edit *e, const char *const *entries, unsigned co
 	int err = 0;
 
 	for (unsigned i = 0; err == 0 && i < count; i++) {
-		list_format_domains.parse(&line, entries[i], strlen(entries[i]));
+		parse_entry(e, &line, entries[i]);
 		if (line.what == LINE_BAD || line.what == LINE_EMPTY) {
 			report_add(r, true, NULL, "list %s: \"%s\" is no entry: %s", e->s->name, entries[i],
 			        line.what == LINE_BAD ? line.why : "blank or comment");
@@ -52,7 +73,7 @@ static unsigned kinds_now(const struct edit *e, const struct entry_key *k)
 /* Whether only the lines of the text can tell if it has the entry. */
 static bool is_doubtful(const struct edit *e, const struct entry_key *k)
 {
-	if (entry_key_is_prefix(k))
+	if (!entry_key_is_name(k))
 		return false;
 	if (e->is_add)
 		return entry_set_count(&e->s->masked, k);
@@ -68,14 +89,14 @@ static int find_doubtful(struct edit *e)
 	for (size_t at = 0; r == 0 && entry_set_next(&e->wanted, &at, &k, &count);)
 		if (is_doubtful(e, &k))
 			r = entry_set_add(&e->doubtful, &k, 1);
-	return r == 0 ? list_text_count(e->s->text, slot_format(e->s), &e->doubtful, &e->found) : r;
+	return r == 0 ? list_text_count(e->s->text, &e->doubtful, &e->found) : r;
 }
 
 /* How many lines of the text have it, as far as that matters. */
 static uint32_t lines_with(const struct edit *e, const struct entry_key *k)
 {
-	if (entry_key_is_prefix(k))
-		return entry_set_count(&e->s->text_prefixes, k);
+	if (!entry_key_is_name(k))
+		return entry_set_count(&e->s->text_beside, k);
 	if (entry_set_count(&e->doubtful, k))
 		return entry_set_count(&e->found, k);
 	return !entry_set_count(&e->s->added, k) && kinds_now(e, k) & k->kind;
@@ -117,10 +138,10 @@ static void say_missing(const struct edit *e, const struct entry_key *k, struct 
 	struct entry_key other = *k;
 	struct buf text, near;
 
-	buf_init(&text, NAME_TEXT_MAX);
+	buf_init(&text, 2 * NAME_TEXT_MAX);
 	buf_init(&near, NAME_TEXT_MAX);
 	entry_key_print(&text, k);
-	if (!entry_key_is_prefix(k) && (k->kind & (KIND_SUFFIX | KIND_EXACT))) {
+	if (entry_key_is_name(k) && (k->kind & (KIND_SUFFIX | KIND_EXACT))) {
 		other.kind = k->kind == KIND_SUFFIX ? KIND_EXACT : KIND_SUFFIX;
 		if (kinds_now(e, k) & other.kind)
 			entry_key_print(&near, &other);

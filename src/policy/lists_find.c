@@ -11,6 +11,8 @@ struct search {
 	unsigned kinds;
 	const struct addr *addr;
 	const struct entry_set *masked;
+	const char *rule;
+	size_t rule_len;
 	struct text_place found;
 	bool is_found, is_exempt;
 	int prefix_len;
@@ -21,6 +23,17 @@ static int match_name(void *ctx, const struct line_entry *e, const struct text_p
 	struct search *s = ctx;
 
 	if (e->what != LINE_NAME || !(e->kind & s->kinds) || !name_equal(&e->name, s->name))
+		return 0;
+	s->found = *at;
+	s->is_found = true;
+	return 1;
+}
+
+static int match_rule(void *ctx, const struct line_entry *e, const struct text_place *at)
+{
+	struct search *s = ctx;
+
+	if (e->what != LINE_RULE || e->rule_len != s->rule_len || memcmp(e->rule, s->rule, s->rule_len) != 0)
 		return 0;
 	s->found = *at;
 	s->is_found = true;
@@ -75,11 +88,36 @@ int lists_find_line(
 	pthread_mutex_lock(&l->lock);
 	slot = lists_slot(l, list);
 	t = slot ? list_text_ref(slot->text) : NULL;
-	if (slot)
-		v.format = slot_format(slot);
-	for (k.kind = KIND_SUFFIX; k.kind <= KIND_EXEMPT_EXACT; k.kind <<= 1)
-		if (slot && kind & k.kind && !entry_set_count(&slot->masked, &k))
+	for (k.kind = KIND_SUFFIX; k.kind <= KIND_ALLOW; k.kind = (uint8_t)(k.kind << 1))
+		if (slot && kind & ~(unsigned)KIND_MULTI & k.kind && !entry_set_count(&slot->masked, &k))
 			s.kinds |= k.kind;
+	pthread_mutex_unlock(&l->lock);
+	if (!t)
+		return -ENOENT;
+	r = list_text_visit(t, &v);
+	if (r >= 0)
+		r = answer(t, &s, ret_file, ret_line);
+	list_text_unref(t);
+	return r;
+}
+
+int lists_find_rule_line(struct lists *l, unsigned list, const char *rule, struct buf *ret_file, unsigned *ret_line)
+{
+	struct search s = {.rule = rule, .rule_len = strlen(rule)};
+	struct text_visit v = {.ctx = &s, .fn = match_rule};
+	struct entry_key k = {.kind = ENTRY_RULE, .len = (uint16_t)s.rule_len};
+	struct list_text *t = NULL;
+	struct list_slot *slot;
+	int r;
+
+	*ret_line = 0;
+	if (s.rule_len > sizeof(k.bytes))
+		return -ENOENT;
+	memcpy(k.bytes, rule, s.rule_len);
+	pthread_mutex_lock(&l->lock);
+	slot = lists_slot(l, list);
+	if (slot && !entry_set_count(&slot->masked, &k))
+		t = list_text_ref(slot->text);
 	pthread_mutex_unlock(&l->lock);
 	if (!t)
 		return -ENOENT;
@@ -109,7 +147,6 @@ int lists_find_prefix_line(struct lists *l, unsigned list, const struct addr *a,
 		r = entry_set_copy(&masked, &slot->masked);
 	if (r == 0) {
 		t = list_text_ref(slot->text);
-		v.format = slot_format(slot);
 		for (size_t at = 0; entry_set_next(&slot->added, &at, &k, &count);) {
 			if (!entry_key_is_prefix(&k))
 				continue;

@@ -19,35 +19,16 @@ static void fail(struct lists *l, const struct list_slot *s, struct report *r, c
 static void report_bad_lines(const struct list_slot *s, struct list_text *t, struct report *r)
 {
 	struct list_bad bad[LIST_BAD_SHOWN];
-	int count = list_text_bad(t, slot_format(s), bad, LIST_BAD_SHOWN);
+	int count = list_text_bad(t, bad, LIST_BAD_SHOWN);
 
 	for (int i = 0; i < count; i++) {
 		struct place p = {.file = t->files[bad[i].file].path, .line = (int)bad[i].line, .column = 1};
 
 		report_add(r, false, &p, "not understood: \"%s\": %s", bad[i].text, bad[i].why);
 	}
-	if (t->bad > (uint64_t)LIST_BAD_SHOWN)
+	if (t->bad + t->partly > (uint64_t)LIST_BAD_SHOWN)
 		report_add(r, false, NULL, "list %s: %llu lines are not understood; the first %d are shown", s->name,
-		        (unsigned long long)t->bad, LIST_BAD_SHOWN);
-}
-
-/* With `format: auto`: whether every file is in a format that is carried. */
-static int check_format(struct lists *l, const struct list_slot *s, const struct list_text *t, struct report *r)
-{
-	char text[600];
-	const char *name;
-
-	for (unsigned i = 0; !s->format && i < t->file_count; i++) {
-		const struct list_text_file *f = &t->files[i];
-
-		if (list_format_detect(t->bytes + f->at, f->len, &name))
-			continue;
-		snprintf(text, sizeof(text), "list %.150s: %.300s: format `%s` is not in this version; what was in force stays",
-		        s->name, f->path, name);
-		fail(l, s, r, text);
-		return NW_ENOTYET;
-	}
-	return 0;
+		        (unsigned long long)(t->bad + t->partly), LIST_BAD_SHOWN);
 }
 
 static int hold(struct lists *l, struct list_slot *s, struct list_text *t, const char *why, struct report *r)
@@ -68,6 +49,8 @@ static int take(struct lists *l, struct list_slot *s, struct list_text *t, bool 
 
 	list_change_init(&c);
 	err = list_change_prepare(&c, s, t, false);
+	if (err == 0 && s->names_max && t->entries > s->names_max)
+		err = NW_EFULL;
 	if (err == 0)
 		report_bad_lines(s, t, r);
 	if (err == 0 && !accept && list_change_is_held(&c, s, why)) {
@@ -79,8 +62,13 @@ static int take(struct lists *l, struct list_slot *s, struct list_text *t, bool 
 		err = lists_apply(l, s, &c, false);
 	list_change_free(&c);
 	if (err < 0) {
-		snprintf(text, sizeof(text), "list %.150s: the new text is not in force: %s; what was in force stays", s->name,
-		        nw_strerror(err));
+		if (err == NW_EFULL && s->names_max && t->entries > s->names_max)
+			snprintf(text, sizeof(text),
+			        "list %.150s: the new text has %llu entries, its limit is %llu; what was in force stays", s->name,
+			        (unsigned long long)t->entries, (unsigned long long)s->names_max);
+		else
+			snprintf(text, sizeof(text), "list %.150s: the new text is not in force: %s; what was in force stays",
+			        s->name, nw_strerror(err));
 		fail(l, s, r, text);
 		return err;
 	}
@@ -93,7 +81,7 @@ static int read_failed(struct lists *l, const struct list_slot *s, const char *p
 	char text[600];
 
 	snprintf(text, sizeof(text), "list %.150s: %.300s: %s; what was in force stays", s->name, path ? path : "its files",
-	        nw_strerror(err));
+	        err == NW_ENOTYET ? "a policy zone: that belongs under `rpz:`, which is not in this version" : nw_strerror(err));
 	fail(l, s, r, text);
 	return err;
 }
@@ -110,10 +98,7 @@ static void say_no_file(struct lists *l, const struct list_slot *s, struct repor
 static int offer(struct lists *l, struct list_slot *s, struct list_text *t, bool accept, struct report *r)
 {
 	char why[LIST_WHY_MAX];
-	int err = check_format(l, s, t, r);
 
-	if (err < 0)
-		return err;
 	if (s->is_filled && s->text && s->text->digest == t->digest && s->text->len == t->len) {
 		lists_drop_held(l, s);
 		return 0;
@@ -137,7 +122,7 @@ int lists_offer(struct lists *l, unsigned list, const struct list_file *files, u
 			close(files[i].fd);
 		return -ENOENT;
 	}
-	err = list_text_read(&t, files, count, s->seed, &path);
+	err = list_text_read(&t, files, count, &(struct text_source){s->seed, s->format, s->match, l->state}, &path);
 	if (err < 0)
 		return read_failed(l, s, path, err, r);
 	err = offer(l, s, t, accept, r);

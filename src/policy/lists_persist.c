@@ -18,15 +18,36 @@ uint64_t slot_content(const struct list_slot *s)
 	return hash_bytes(parts, sizeof(parts), 0);
 }
 
+bool slot_has_format(const struct list_slot *s, const struct list_format *f)
+{
+	if (s->format)
+		return s->format == f;
+	for (unsigned i = 0; s->text && i < s->text->file_count; i++)
+		if (s->text->files[i].format == f)
+			return true;
+	return false;
+}
+
+void slot_count_rules(struct list_slot *s, uint64_t digest)
+{
+	struct exprs_stat st = {0};
+
+	if (s->exprs)
+		exprs_stat(s->exprs, &st);
+	s->rules_digest = digest;
+	s->rule_count = st.rules;
+}
+
 void slot_clear(struct list_slot *s)
 {
 	free(s->name);
 	list_text_unref(s->text);
 	list_text_unref(s->held);
-	entry_set_free(&s->text_prefixes);
+	entry_set_free(&s->text_beside);
 	entry_set_free(&s->added);
 	entry_set_free(&s->masked);
 	prefixes_free(s->prefixes);
+	exprs_free(s->exprs);
 	*s = (struct list_slot){0};
 }
 
@@ -72,11 +93,11 @@ static void mark_text_saved(struct lists *l, struct list_slot *s)
 
 /* Writes a text, and reads it back as one whose bytes are in that file: the memory they took is free again. */
 static int save_text(
-        struct lists *l, struct list_slot *s, const char *file, struct list_text **text, const struct entry_set *prefixes)
+        struct lists *l, struct list_slot *s, const char *file, struct list_text **text, const struct entry_set *beside)
 {
 	struct list_text *on_disk, *old = *text;
 	uint64_t def;
-	int r = state_save_text(l->state, s->name, file, old, prefixes, s->def);
+	int r = state_save_text(l->state, s->name, file, old, beside, s->def);
 
 	if (r < 0)
 		return r;
@@ -87,6 +108,7 @@ static int save_text(
 		list_text_unref(on_disk);
 		return -EIO;
 	}
+	on_disk->match = old->match;
 	pthread_mutex_lock(&l->lock);
 	*text = on_disk;
 	pthread_mutex_unlock(&l->lock);
@@ -101,7 +123,7 @@ int lists_persist(struct lists *l, struct list_slot *s)
 	if (l->state < 0 || ((s->is_text_saved || !s->text) && s->is_overlay_saved))
 		return 0;
 	if (s->text && !s->is_text_saved) {
-		r = save_text(l, s, "text", &s->text, &s->text_prefixes);
+		r = save_text(l, s, "text", &s->text, &s->text_beside);
 		if (r == 0)
 			mark_text_saved(l, s);
 	}

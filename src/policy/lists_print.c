@@ -52,10 +52,10 @@ static json_t *print_text(const char *text)
 	return ret;
 }
 
-static json_t *print_bad(struct list_text *t, const struct list_format *format)
+static json_t *print_bad(struct list_text *t)
 {
 	struct list_bad bad[LIST_BAD_SHOWN];
-	int count = list_text_bad(t, format, bad, LIST_BAD_SHOWN);
+	int count = list_text_bad(t, bad, LIST_BAD_SHOWN);
 	json_t *ret = json_array();
 
 	for (int i = 0; i < count; i++)
@@ -64,23 +64,38 @@ static json_t *print_bad(struct list_text *t, const struct list_format *format)
 	return ret;
 }
 
-static json_t *print_list_text(struct list_text *t, const struct list_format *format)
+static json_t *print_list_text(struct list_text *t)
 {
 	json_t *files = json_array();
 
 	for (unsigned i = 0; i < t->file_count; i++)
 		json_array_append_new(files,
-		        json_pack("{s:o, s:I}", "path", print_text(t->files[i].path), "bytes", (json_int_t)t->files[i].len));
+		        json_pack("{s:o, s:I, s:s}", "path", print_text(t->files[i].path), "bytes", (json_int_t)t->files[i].len,
+		                "format", t->files[i].format->name));
 	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "files", files, "lines", (json_int_t)t->lines, "entries",
-	        (json_int_t)t->understood, "bad", (json_int_t)t->bad, "accepted", (json_int_t)t->taken_s, "age_s",
-	        (json_int_t)(clock_wall_s() - t->taken_s), "bad_lines", print_bad(t, format));
+	        (json_int_t)t->entries, "bad", (json_int_t)t->bad, "accepted", (json_int_t)t->taken_s, "age_s",
+	        (json_int_t)(clock_wall_s() - t->taken_s), "bad_lines", print_bad(t));
+}
+
+/* The one given, the one that all files were found to have, or "mixed". */
+static const char *format_name(const struct list_slot *s)
+{
+	const struct list_text *t = s->text;
+
+	if (s->format)
+		return s->format->name;
+	if (!t || !t->file_count)
+		return list_format_domains.name;
+	for (unsigned i = 1; i < t->file_count; i++)
+		if (t->files[i].format != t->files[0].format)
+			return "mixed";
+	return t->files[0].format->name;
 }
 
 /* The lock is not held while texts are looked into. */
 static json_t *print_list(struct lists *l, unsigned list)
 {
 	struct list_text *text, *held;
-	const struct list_format *format;
 	char why[LIST_WHY_MAX];
 	struct list_slot *s;
 	json_t *ret;
@@ -93,20 +108,19 @@ static json_t *print_list(struct lists *l, unsigned list)
 	}
 	text = list_text_ref(s->text);
 	held = list_text_ref(s->held);
-	format = slot_format(s);
 	memcpy(why, s->held_why, sizeof(why));
-	ret = json_pack("{s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", print_text(s->name), "format", format->name,
+	ret = json_pack("{s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", print_text(s->name), "format", format_name(s),
 	        "loaded", text && text->file_count > 0, "names", (json_int_t)s->names, "prefix_ranges",
-	        (json_int_t)s->prefix_count, "changed", (json_int_t)s->changed_s, "last_added", (json_int_t)s->last_added,
+	        (json_int_t)s->prefix_count, "rules", (json_int_t)s->rule_count, "changed", (json_int_t)s->changed_s, "last_added", (json_int_t)s->last_added,
 	        "last_removed", (json_int_t)s->last_removed, "added", print_set(&s->added, OVERLAY_ENTRIES_MAX), "removed",
 	        print_set(&s->masked, OVERLAY_ENTRIES_MAX));
 	if (l->state >= 0 && ret)
 		json_object_set_new(ret, "saved", json_boolean((s->is_text_saved || !text) && s->is_overlay_saved));
 	pthread_mutex_unlock(&l->lock);
 	if (ret && text)
-		json_object_set_new(ret, "text", print_list_text(text, format));
+		json_object_set_new(ret, "text", print_list_text(text));
 	if (ret && held) {
-		json_object_set_new(ret, "held", print_list_text(held, format));
+		json_object_set_new(ret, "held", print_list_text(held));
 		json_object_set_new(ret, "held_why", print_text(why));
 	}
 	list_text_unref(text);
@@ -147,8 +161,9 @@ int lists_print_json(struct lists *l, int list, struct buf *out)
 			json_array_append_new(all, one);
 	}
 	return put_json(
-	        out, json_pack("{s:o, s:I, s:{s:I, s:I, s:f}}", "lists", all, "generation", (json_int_t)generation, "index",
-	                     "names", (json_int_t)st.names, "bytes", (json_int_t)st.memory_bytes, "load", st.load));
+	        out, json_pack("{s:o, s:I, s:{s:I, s:I, s:f, s:f}}", "lists", all, "generation", (json_int_t)generation, "index",
+	                     "names", (json_int_t)st.names, "bytes", (json_int_t)st.memory_bytes, "load", st.load, "bytes_per_name",
+	                     st.names ? (double)st.memory_bytes / (double)st.names : 0.0));
 }
 
 /* Entries that went from some lines but stand in others of the new text did not go; those that came but were there did not come.
@@ -162,12 +177,12 @@ static int only_real(struct lists *l, const struct list_slot *s, struct list_cha
 	int r;
 
 	entry_set_init(&found);
-	r = list_text_count(c->text, slot_format(s), &c->gone, &found);
+	r = list_text_count(c->text, &c->gone, &found);
 	for (size_t at = 0; r == 0 && entry_set_next(&found, &at, &k, &count);)
 		entry_set_clear(&c->gone, &k);
 	for (size_t at = 0; r == 0 && entry_set_next(&c->come, &at, &k, &count);) {
-		if (entry_key_is_prefix(&k)) {
-			if (entry_set_count(&s->text_prefixes, &k))
+		if (!entry_key_is_name(&k)) {
+			if (entry_set_count(&s->text_beside, &k))
 				entry_set_clear(&c->come, &k);
 			continue;
 		}
@@ -186,7 +201,7 @@ static json_t *print_diff(const struct list_slot *s, const struct list_change *c
 	json_t *ret = json_pack("{s:o, s:I, s:I, s:o, s:o, s:b, s:o}", "list", print_text(s->name), "added",
 	        (json_int_t)c->come.distinct, "removed", (json_int_t)c->gone.distinct, "added_entries",
 	        print_set(&c->come, DIFF_SHOWN), "removed_entries", print_set(&c->gone, DIFF_SHOWN), "would_be_held", is_held,
-	        "text", print_list_text(c->text, slot_format(s)));
+	        "text", print_list_text(c->text));
 
 	if (ret && is_held)
 		json_object_set_new(ret, "why", print_text(why));
@@ -205,7 +220,7 @@ int lists_diff_json(struct lists *l, unsigned list, const struct list_file *file
 		close(file->fd);
 		return -ENOENT;
 	}
-	r = list_text_read(&t, file, 1, s->seed, &path);
+	r = list_text_read(&t, file, 1, &(struct text_source){s->seed, s->format, s->match, l->state}, &path);
 	if (r < 0)
 		return r;
 	list_change_init(&c);

@@ -20,15 +20,19 @@ struct list_slot {
 	char *name;
 	uint64_t def;       /* hash of files and format: another one is another list */
 	unsigned config_index, shrink_limit_pct;
+	uint64_t names_max; /* entries; 0: LIST_NAMES_MAX */
 	const struct list_format *format; /* NULL: auto */
+	enum list_match match;
 	uint64_t seed;      /* of this list's chunk hashes */
 	struct list_text *text, *held; /* in force; held back */
 	char held_why[LIST_WHY_MAX];
-	struct entry_set text_prefixes, added, masked;
+	struct entry_set text_beside /* prefixes and rules of the text */, added, masked;
 	struct prefixes *prefixes;
+	struct exprs *exprs; /* of the rules; NULL: none */
+	uint64_t rules_digest;
 	bool is_text_saved, is_overlay_saved;
 	/* For printing. */
-	uint64_t names, prefix_count, last_added, last_removed;
+	uint64_t names, prefix_count, rule_count, last_added, last_removed;
 	int64_t changed_s;
 };
 
@@ -52,15 +56,16 @@ struct list_change {
 	struct list_text *text;      /* NULL: an edit, or (is_whole) a list that has no text, only an overlay */
 	bool is_whole, is_edit, is_saved /* the text is in `state` as it is */;
 	struct entry_set gone, come; /* of the text, or of an edit: entries to take out and put in */
-	struct entry_set prefixes;   /* of the new text, when has_prefixes */
-	bool has_prefixes;
+	struct entry_set beside;     /* prefixes and rules of the new text, when has_beside */
+	bool has_beside;
 	struct entry_set added, masked; /* of an edit */
 };
 
 static inline struct list_slot *lists_slot(struct lists *l, unsigned list) { return list < l->config_count ? &l->slots[l->by_config[list]] : NULL; }
-static inline const struct list_format *slot_format(const struct list_slot *s) { return s->format ? s->format : &list_format_domains; }
 uint64_t slot_content(const struct list_slot *s); /* what is in force, as one number */
 void slot_clear(struct list_slot *s);
+void slot_count_rules(struct list_slot *s, uint64_t digest); /* of its exprs */
+bool slot_has_format(const struct list_slot *s, const struct list_format *f); /* given, or of a file of its text */
 
 /* list_change.c: compares a text with what is in force. want_sets: fill `come` also for a whole change. */
 void list_change_init(struct list_change *c);
@@ -72,7 +77,11 @@ bool list_change_is_held(const struct list_change *c, const struct list_slot *s,
 /* lists_update.c: puts a change in force and keeps it in `state`. is_quiet: no hooks (restore). Takes what it keeps out of the
  * change. */
 int lists_apply(struct lists *l, struct list_slot *s, struct list_change *c, bool is_quiet);
-int lists_make_room(struct lists *l, uint64_t more, struct index **ret_copy); /* a larger copy when needed, else NULL */
+
+/* lists_beside.c: what a list has beside names. text, added, masked: as they will be. *ret is NULL when there is none. */
+int beside_prefixes(struct prefixes **ret, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
+int beside_rules(struct exprs **ret, uint64_t seed, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
+uint64_t beside_rules_digest(const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
 
 /* lists_restore.c: fills the index anew with the list's text and overlay as they are known. */
 int lists_refill(struct lists *l, struct list_slot *s, bool is_quiet);

@@ -24,44 +24,37 @@ static void load_slot(struct lists *l, struct list_slot *s)
 	if (r < 0 && r != -ENOENT)
 		lists_alarm(l, key, "live edits of a list in `state` are damaged and were left out. Mend: make them again with `nameway list add` and `list remove`");
 	s->is_overlay_saved = true;
-	if (state_load_text(l->state, s->name, "text", &s->text, &s->text_prefixes, &def) == 0 && def != s->def) {
+	if (state_load_text(l->state, s->name, "text", &s->text, &s->text_beside, &def) == 0 && def != s->def) {
 		list_text_unref(s->text);
 		s->text = NULL;
-		entry_set_free(&s->text_prefixes);
+		entry_set_free(&s->text_beside);
 	}
 	s->is_text_saved = s->text;
-	if (s->text)
+	if (s->text) {
 		s->seed = s->text->seed;
+		s->text->match = s->match;
+	}
 	if (state_load_text(l->state, s->name, "held", &held, NULL, &def) < 0)
 		return;
 	if (def != s->def) {
 		list_text_unref(held);
 		return;
 	}
+	held->match = s->match;
 	s->held = held;
 	snprintf(s->held_why, sizeof(s->held_why), "it was held before the restart");
 }
 
-static int restore_prefixes(struct list_slot *s)
+static int restore_beside(struct lists *l, struct list_slot *s)
 {
-	struct prefix_entry *e = malloc((s->text_prefixes.prefixes + s->added.prefixes + 1) * sizeof(*e));
-	struct entry_key k;
-	unsigned count = 0;
-	uint32_t n;
+	int r = beside_prefixes(&s->prefixes, &s->text_beside, &s->added, &s->masked);
 
-	if (!e)
-		return -ENOMEM;
-	for (size_t at = 0; entry_set_next(&s->text_prefixes, &at, &k, &n);)
-		if (!entry_set_count(&s->masked, &k))
-			entry_key_prefix(&e[count++], &k);
-	for (size_t at = 0; entry_set_next(&s->added, &at, &k, &n);)
-		if (entry_key_is_prefix(&k))
-			entry_key_prefix(&e[count++], &k);
-	s->prefixes = count ? prefixes_build(e, count) : NULL;
-	free(e);
-	if (count && !s->prefixes)
-		return -ENOMEM;
+	if (r == 0)
+		r = beside_rules(&s->exprs, index_seed(l->index), &s->text_beside, &s->added, &s->masked);
+	if (r < 0)
+		return r;
 	s->prefix_count = s->prefixes ? s->prefixes->count4 + s->prefixes->count6 : 0;
+	slot_count_rules(s, beside_rules_digest(&s->text_beside, &s->added, &s->masked));
 	return 0;
 }
 
@@ -73,7 +66,7 @@ int lists_refill(struct lists *l, struct list_slot *s, bool is_quiet)
 
 	list_change_init(&c);
 	c.is_saved = s->is_text_saved && text && text->is_counted;
-	c.is_whole = c.has_prefixes = true;
+	c.is_whole = c.has_beside = true;
 	/* What is in force is not to be compared with itself. */
 	s->text = NULL;
 	if (text)
@@ -92,7 +85,7 @@ static int restore_slot(struct lists *l, struct list_slot *s)
 
 	load_slot(l, s);
 	if (s->is_filled && known->is_recorded && known->content == slot_content(s) && (!s->text || s->text->is_counted))
-		return restore_prefixes(s);
+		return restore_beside(l, s);
 	if (!s->is_filled && !s->text && !s->added.distinct)
 		return 0;
 	r = lists_refill(l, s, true);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One update: from a change to the index, in one generation, with the hooks around it.
  *
- * The index changes in place; when it has no room the same change is made in a larger copy that then takes its place. A name that
+ * The index changes in place; when it has no room, or most of it changes, the same change is made in a copy that then takes its place. A name that
  * stands in several lines has KIND_MULTI: a line less of it does not take the name out before its lines are counted in the new
  * text. An entry that was added by an edit and also stands in the text has KIND_MULTI as well. The compiler thread. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "base/rcu.h"
 #include "policy/lists_private.h"
 
-enum { KIND_LISTING = KIND_SUFFIX | KIND_EXACT };
+enum { KIND_LISTING = KIND_SUFFIX | KIND_EXACT, WHOLE_IN_PLACE = 10000, COPY_TRIES = 6, SETTLE_EVERY = 1 << 14, TRIM_AFTER = 10000 };
 
 /* Names for the hooks, each once per change, at most LIST_NAMES_SHOWN. */
 struct shown {
@@ -28,10 +29,13 @@ struct update {
 	unsigned slot;
 	struct index *ix, *copy; /* ix is the index in force or the copy */
 	struct shown added, removed;
+	bool is_untold; /* everything is judged anew: no names are collected */
 	uint64_t put, taken;
 	struct buf ops;
 	struct prefixes *prefixes; /* new, when are_prefixes_changed */
-	bool are_prefixes_changed;
+	struct exprs *exprs;       /* new, when are_rules_changed */
+	uint64_t rules_digest;
+	bool are_prefixes_changed, are_rules_changed;
 };
 
 static int show(struct shown *sh, const struct name *n)
@@ -39,8 +43,12 @@ static int show(struct shown *sh, const struct name *n)
 	uint32_t cap = sh->cap ? sh->cap * 2 : 64;
 	struct name *grown;
 
-	if (++sh->all > LIST_NAMES_SHOWN)
+	if (++sh->all > LIST_NAMES_SHOWN) {
+		free(sh->names);
+		sh->names = NULL;
+		sh->count = sh->cap = 0;
 		return 0;
+	}
 	if (sh->count == sh->cap) {
 		grown = realloc(sh->names, cap * sizeof(*grown));
 		if (!grown)
@@ -56,6 +64,16 @@ static void unshow(struct shown *sh)
 {
 	free(sh->names);
 	*sh = (struct shown){0};
+}
+
+/* Nobody reads a copy before it is whole, so what an update remembers of its changes need not be kept for all of them. */
+static void settle_some(struct update *u)
+{
+	if (!u->copy || u->put % SETTLE_EVERY)
+		return;
+	index_publish(u->copy);
+	index_settle(u->copy);
+	index_begin(u->copy);
 }
 
 static int put(struct update *u, const struct name *n, unsigned kind)
@@ -75,7 +93,8 @@ static int put(struct update *u, const struct name *n, unsigned kind)
 		return r;
 	u->put++;
 	list_op_put(&u->ops, n, kind, false);
-	return show(kind & KIND_LISTING ? &u->added : &u->removed, n);
+	settle_some(u);
+	return u->is_untold ? 0 : show(kind & KIND_LISTING ? &u->added : &u->removed, n);
 }
 
 static int take(struct update *u, const struct name *n, unsigned kind)
@@ -88,7 +107,7 @@ static int take(struct update *u, const struct name *n, unsigned kind)
 		return r;
 	u->taken++;
 	list_op_put(&u->ops, n, kind, true);
-	return show(kind & KIND_LISTING ? &u->removed : &u->added, n);
+	return u->is_untold ? 0 : show(kind & KIND_LISTING ? &u->removed : &u->added, n);
 }
 
 static int put_key(struct update *u, const struct entry_key *k, uint32_t count)
@@ -108,7 +127,7 @@ static int put_set(struct update *u, const struct entry_set *set, const struct e
 	int r = 0;
 
 	for (size_t at = 0; r == 0 && entry_set_next(set, &at, &k, &count);)
-		if (!entry_key_is_prefix(&k) && !(except && entry_set_count(except, &k)))
+		if (entry_key_is_name(&k) && !(except && entry_set_count(except, &k)))
 			r = put_key(u, &k, count);
 	return r;
 }
@@ -121,7 +140,7 @@ static int take_set(struct update *u, const struct entry_set *set)
 	int r = 0;
 
 	for (size_t at = 0; r == 0 && entry_set_next(set, &at, &k, &count);) {
-		if (entry_key_is_prefix(&k))
+		if (!entry_key_is_name(&k))
 			continue;
 		entry_key_name(&n, &k);
 		r = take(u, &n, k.kind);
@@ -146,9 +165,10 @@ static int put_line(void *ctx, const struct line_entry *e, const struct text_pla
 
 static int run_whole(struct update *u)
 {
-	struct text_visit v = {.format = slot_format(u->s), .ctx = u, .fn = put_line};
-	int r = u->s->is_filled ? index_remove_list(u->ix, u->slot) : 0;
+	struct text_visit v = {.ctx = u, .fn = put_line};
+	int r = u->s->is_filled && !u->copy ? index_remove_list(u->ix, u->slot) : 0;
 
+	u->taken = u->s->is_filled ? index_count(u->l->index, u->slot) : 0;
 	if (r == 0 && u->c->text)
 		r = list_text_visit(u->c->text, &v);
 	return r == 0 ? put_set(u, &u->s->added, NULL) : r;
@@ -163,7 +183,7 @@ static int take_gone(struct update *u, struct entry_set *doubtful)
 	int r = 0;
 
 	for (size_t at = 0; r == 0 && entry_set_next(&u->c->gone, &at, &k, &count);) {
-		if (entry_key_is_prefix(&k) || entry_set_count(&u->s->added, &k) || entry_set_count(&u->s->masked, &k))
+		if (!entry_key_is_name(&k) || entry_set_count(&u->s->added, &k) || entry_set_count(&u->s->masked, &k))
 			continue;
 		entry_key_name(&n, &k);
 		if (index_kinds(u->ix, u->slot, &n) & KIND_MULTI)
@@ -185,7 +205,7 @@ static int run_difference(struct update *u)
 	entry_set_init(&found);
 	r = take_gone(u, &doubtful);
 	if (r == 0)
-		r = list_text_count(u->c->text, slot_format(u->s), &doubtful, &found);
+		r = list_text_count(u->c->text, &doubtful, &found);
 	for (size_t at = 0; r == 0 && entry_set_next(&found, &at, &k, &count);)
 		entry_set_clear(&doubtful, &k);
 	if (r == 0)
@@ -224,89 +244,88 @@ static int run(struct update *u)
 	return r;
 }
 
-int lists_make_room(struct lists *l, uint64_t more, struct index **ret_copy)
+/* What the copy is to have room for. Slack is in proportion to what other lists have: one list alone is packed as densely as the
+ * index allows, and many loaded one after another do not copy all of it for each. */
+static struct index *make_copy(const struct update *u, const struct index_stat *st, uint64_t more, unsigned tries)
 {
-	struct index_stat st;
-	double cells;
+	const struct index *ix = u->l->index;
+	bool is_anew = u->c->is_whole && u->s->is_filled;
+	uint64_t others = st->names - (is_anew ? index_count(ix, u->slot) : 0), expected = others + others / 8 + more;
 
-	*ret_copy = NULL;
-	index_stat(l->index, &st);
-	cells = (double)(st.buckets * 8);
-	/* Past this load the index itself would ask for a rebuild; bytes of entries that are gone come back only by one. */
-	if ((double)(st.names + more) < cells * 0.7 && (st.dead_bytes < 1 << 20 || st.dead_bytes < st.arena_bytes / 2))
-		return 0;
-	*ret_copy = index_rebuild(l->index, st.names + more + (st.names + more) / 8);
-	return *ret_copy ? 0 : -ENOMEM;
+	for (; tries > 0; tries--)
+		expected += expected / 2;
+	return is_anew ? index_rebuild_without(ix, u->slot, expected) : index_rebuild(ix, expected);
+}
+
+/* Whether the change is to be made in a copy: because the index has no room (past this load it would itself ask for a rebuild, and
+ * the bytes of entries that are gone come back only by one), or because so much of it changes that old and new side by side in it
+ * would stay twice as large. */
+static bool wants_copy(const struct update *u, const struct index_stat *st, uint64_t more)
+{
+	uint64_t gone = u->c->is_whole && u->s->is_filled ? index_count(u->l->index, u->slot) : 0;
+
+	if ((double)(st->names + more) >= (double)(st->buckets * 8) * 0.7)
+		return true;
+	if (st->dead_bytes >= 1 << 20 && st->dead_bytes >= st->arena_bytes / 2)
+		return true;
+	return gone > WHOLE_IN_PLACE && gone > st->names / 8;
 }
 
 static int run_with_room(struct update *u)
 {
-	uint64_t more = (u->c->is_whole && u->c->text ? u->c->text->understood : u->c->come.distinct) + u->s->added.distinct;
+	uint64_t more = (u->c->is_whole && u->c->text ? u->c->text->entries : u->c->come.names) + u->s->added.names;
 	struct index_stat st;
-	int r = lists_make_room(u->l, more, &u->copy);
+	int r = NW_EFULL;
 
-	if (r < 0)
-		return r;
-	u->ix = u->copy ? u->copy : u->l->index;
-	r = run(u);
-	if (r != NW_EFULL)
-		return r;
 	index_stat(u->l->index, &st);
-	index_free(u->copy);
-	u->ix = u->copy = index_rebuild(u->l->index, (st.names + more) + (st.names + more) / 2);
-	return u->copy ? run(u) : -ENOMEM;
+	if (!wants_copy(u, &st, more)) {
+		u->ix = u->l->index;
+		r = run(u);
+	}
+	for (unsigned tries = 0; r == NW_EFULL && tries < COPY_TRIES; tries++) {
+		index_free(u->copy);
+		u->ix = u->copy = make_copy(u, &st, more, tries);
+		r = u->copy ? run(u) : -ENOMEM;
+	}
+	return r;
 }
 
-static void collect_prefixes(
-        const struct entry_set *from, const struct entry_set *except, struct prefix_entry *ret, unsigned *count)
+static bool are_same_prefixes(const struct prefixes *a, const struct prefixes *b)
 {
-	struct entry_key k;
-	uint32_t n;
+	static const struct prefixes none;
 
-	for (size_t at = 0; entry_set_next(from, &at, &k, &n);)
-		if (entry_key_is_prefix(&k) && !(except && entry_set_count(except, &k)))
-			entry_key_prefix(&ret[(*count)++], &k);
+	return prefixes_equal(a ? a : &none, b ? b : &none);
 }
 
-/* The list's prefixes as they will be, and whether they differ from those in force. */
-static int build_prefixes(struct update *u)
+/* The list's prefixes and rules as they will be, where they differ from those in force. */
+static int build_beside(struct update *u)
 {
 	const struct list_change *c = u->c;
-	const struct entry_set *text = c->has_prefixes ? &c->prefixes : &u->s->text_prefixes;
+	const struct entry_set *text = c->has_beside ? &c->beside : &u->s->text_beside;
 	const struct entry_set *added = c->is_edit ? &c->added : &u->s->added, *masked = c->is_edit ? &c->masked : &u->s->masked;
-	struct prefix_entry *e;
-	unsigned count = 0;
+	int r;
 
-	if (!c->has_prefixes && !c->gone.prefixes && !c->come.prefixes)
+	if (!c->has_beside && !entry_set_has_beside(&c->gone) && !entry_set_has_beside(&c->come))
 		return 0;
-	e = malloc((text->prefixes + added->prefixes + 1) * sizeof(*e));
-	if (!e)
-		return -ENOMEM;
-	collect_prefixes(text, masked, e, &count);
-	collect_prefixes(added, NULL, e, &count);
-	u->prefixes = prefixes_build(e, count);
-	free(e);
-	if (!u->prefixes)
-		return -ENOMEM;
-	if (u->s->prefixes ? prefixes_equal(u->s->prefixes, u->prefixes) : !u->prefixes->count4 && !u->prefixes->count6) {
-		prefixes_free(u->prefixes);
-		u->prefixes = NULL;
-		return 0;
-	}
-	u->are_prefixes_changed = true;
-	return 0;
+	r = beside_prefixes(&u->prefixes, text, added, masked);
+	if (r < 0)
+		return r;
+	u->are_prefixes_changed = !are_same_prefixes(u->s->prefixes, u->prefixes);
+	u->rules_digest = beside_rules_digest(text, added, masked);
+	u->are_rules_changed = u->rules_digest != u->s->rules_digest;
+	return u->are_rules_changed ? beside_rules(&u->exprs, index_seed(u->l->index), text, added, masked) : 0;
 }
 
 static struct list_update said(const struct update *u)
 {
 	struct list_update ret = {.list = u->s->config_index,
 	        .are_prefixes_changed = u->are_prefixes_changed,
+	        .are_rules_changed = u->are_rules_changed,
 	        .is_admin_edit = u->c->is_edit,
 	        .index = u->ix,
 	        .gen = index_generation(u->ix) + (u->copy ? 0 : 1)};
 
-	ret.is_whole =
-	        u->added.all > LIST_NAMES_SHOWN || u->removed.all > LIST_NAMES_SHOWN || (u->c->is_whole && u->s->is_filled);
+	ret.is_whole = u->is_untold || u->added.all > LIST_NAMES_SHOWN || u->removed.all > LIST_NAMES_SHOWN;
 	if (!ret.is_whole) {
 		ret.added = u->added.names;
 		ret.added_count = u->added.count;
@@ -321,6 +340,7 @@ static int publish(struct update *u, bool is_quiet)
 {
 	struct lists *l = u->l;
 	struct prefixes *old_prefixes = u->s->prefixes;
+	struct exprs *old_exprs = u->s->exprs;
 	struct index *old = l->index;
 	struct list_update su;
 	int r = 0;
@@ -332,19 +352,22 @@ static int publish(struct update *u, bool is_quiet)
 	}
 	if (u->are_prefixes_changed)
 		u->s->prefixes = u->prefixes;
+	if (u->are_rules_changed)
+		u->s->exprs = u->exprs;
 	su = said(u);
 	if (!is_quiet && l->hooks.before_publish)
 		r = l->hooks.before_publish(l->hooks.ctx, &su);
 	if (r < 0) {
 		l->index = old;
 		u->s->prefixes = old_prefixes;
+		u->s->exprs = old_exprs;
 		if (!u->copy)
 			index_abort(u->ix);
 		return r;
 	}
 	if (!u->copy)
 		index_publish(u->ix);
-	if (!is_quiet && l->hooks.index_swapped && (u->copy || u->are_prefixes_changed))
+	if (!is_quiet && l->hooks.index_swapped && (u->copy || u->are_prefixes_changed || u->are_rules_changed))
 		l->hooks.index_swapped(l->hooks.ctx, l->index);
 	rcu_wait();
 	if (u->copy)
@@ -358,6 +381,10 @@ static int publish(struct update *u, bool is_quiet)
 	if (u->are_prefixes_changed) {
 		prefixes_free(old_prefixes);
 		u->prefixes = NULL;
+	}
+	if (u->are_rules_changed) {
+		exprs_free(old_exprs);
+		u->exprs = NULL;
 	}
 	return 0;
 }
@@ -385,8 +412,10 @@ static void commit(struct update *u)
 		list_text_unref(s->text);
 		s->text = list_text_ref(c->text);
 	}
-	if (c->has_prefixes)
-		move_set(&s->text_prefixes, &c->prefixes);
+	if (c->has_beside)
+		move_set(&s->text_beside, &c->beside);
+	if (u->are_rules_changed)
+		slot_count_rules(s, u->rules_digest);
 	s->is_filled = true;
 	s->names = index_count(u->l->index, u->slot);
 	s->prefix_count = s->prefixes ? s->prefixes->count4 + s->prefixes->count6 : 0;
@@ -420,8 +449,9 @@ int lists_apply(struct lists *l, struct list_slot *s, struct list_change *c, boo
 {
 	struct update u = {.l = l, .s = s, .c = c, .slot = (unsigned)(s - l->slots)};
 	uint64_t before = slot_content(s);
-	int r = build_prefixes(&u);
+	int r = build_beside(&u);
 
+	u.is_untold = u.are_rules_changed || (c->is_whole && (s->is_filled || (c->text && c->text->entries > LIST_NAMES_SHOWN)));
 	buf_init(&u.ops, LIST_OPS_MAX);
 	if (r == 0)
 		r = run_with_room(&u);
@@ -433,8 +463,12 @@ int lists_apply(struct lists *l, struct list_slot *s, struct list_change *c, boo
 	}
 	index_free(u.copy);
 	prefixes_free(u.prefixes);
+	exprs_free(u.exprs);
 	buf_free(&u.ops);
 	unshow(&u.added);
 	unshow(&u.removed);
+	/* What so many changes took on the way goes back to the system. */
+	if (u.put + u.taken > TRIM_AFTER)
+		malloc_trim(0);
 	return r;
 }

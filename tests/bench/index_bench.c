@@ -74,7 +74,7 @@ static double measure(
 	static struct name names[BATCH];
 	static uint64_t hashes[BATCH][NAME_LABELS_MAX + 1];
 	uint64_t spent = 0, start, r = 1;
-	struct list_bits bits, all = {.w = {~0ull, ~0ull, ~0ull, ~0ull}};
+	struct list_bits bits, allowed, all = {.w = {~0ull, ~0ull, ~0ull, ~0ull}};
 
 	*ret_found = 0;
 	for (uint64_t done = 0; done < lookups; done += BATCH) {
@@ -92,7 +92,7 @@ static double measure(
 		for (unsigned i = 0; i < BATCH; i++) {
 			if (!is_batched)
 				name_hash(&names[i], index_seed(ix), hashes[i]);
-			index_lookup(ix, index_generation(ix), &names[i], hashes[i], &bits);
+			index_lookup(ix, index_generation(ix), &names[i], hashes[i], &bits, &allowed);
 			*ret_found += list_bits_any(&bits, &all);
 		}
 		spent += now_ns() - start;

@@ -30,7 +30,7 @@ static struct index *rebuilt(struct index *ix)
 
 static void change(struct index *ix, struct naive *m, uint8_t op, uint8_t arg)
 {
-	unsigned name = (arg | (op & 1u) << 8) % NAIVE_NAMES, list = (op >> 1) % NAIVE_LISTS, kinds = 1u << (op >> 4) % 5;
+	unsigned name = (arg | (op & 1u) << 8) % NAIVE_NAMES, list = (op >> 1) % NAIVE_LISTS, kinds = 1u << (op >> 4) % 6;
 
 	if (op & 0x80) {
 		CHECK(index_remove(ix, naive_slot[list], &m->name[name], kinds) ==

@@ -171,13 +171,44 @@ static inline bool listed(struct world *w, unsigned list, const char *text)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 	const struct index *ix = lists_index(w->l);
-	struct list_bits bits;
+	struct list_bits bits, allowed;
 	struct name n;
 
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
 	name_hash(&n, index_seed(ix), hashes);
-	index_lookup(ix, index_generation(ix), &n, hashes, &bits);
+	index_lookup(ix, index_generation(ix), &n, hashes, &bits, &allowed);
 	return list_bits_has(&bits, w->slots[list]);
+}
+
+/* Another format or match of a list. */
+static inline void replan(struct world *w)
+{
+	assert_int_equal(lists_plan(w->l, &w->config, w->slots), 0);
+	lists_forget_old(w->l);
+}
+
+static inline unsigned rule_count(struct world *w, unsigned list)
+{
+	struct exprs_stat st = {0};
+
+	if (lists_exprs(w->l, list))
+		exprs_stat(lists_exprs(w->l, list), &st);
+	assert_ptr_equal(lists_exprs(w->l, list), lists_slot_exprs(w->l, w->slots[list]));
+	return st.rules;
+}
+
+/* An allow of the list is on the way from the name to the root. */
+static inline bool allowed(struct world *w, unsigned list, const char *text)
+{
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	const struct index *ix = lists_index(w->l);
+	struct list_bits bits, allows;
+	struct name n;
+
+	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
+	name_hash(&n, index_seed(ix), hashes);
+	index_lookup(ix, index_generation(ix), &n, hashes, &bits, &allows);
+	return list_bits_has(&allows, w->slots[list]);
 }
 
 static inline bool listed_address(struct world *w, unsigned list, const char *text)

@@ -48,7 +48,19 @@ static inline int naive_find(const struct naive *m, const struct name *n, unsign
 	return (int)number;
 }
 
-/* The kinds that decide about n in one list, and the label of the deciding entry; 0: none. */
+/* The label of the first name on the way to the root that the list allows, or -1. */
+static inline int naive_allows(const struct naive *m, const struct name *n, unsigned list)
+{
+	for (unsigned i = 0; i <= n->labels; i++) {
+		int found = naive_find(m, n, i);
+
+		if (found >= 0 && m->kinds[found][list] & KIND_ALLOW)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* The kinds that decide about n among listings and exemptions of one list, and the label of the deciding entry; 0: none. */
 static inline unsigned naive_decides(const struct naive *m, const struct name *n, unsigned list, unsigned *ret_label)
 {
 	for (unsigned i = 0; i <= n->labels; i++) {
@@ -88,20 +100,35 @@ static inline bool naive_remove(struct naive *m, unsigned i, unsigned list, unsi
 static inline const char *naive_differs(const struct naive *m, const struct index *ix, uint64_t gen, const struct name *n)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
-	struct list_bits got, want = {0};
+	struct list_bits got, got_allowed, want = {0}, want_allowed = {0};
 	unsigned label = 0, want_label = 0, kinds, want_kinds;
 
 	name_hash(n, index_seed(ix), hashes);
 	index_prefetch_entries(ix, n, hashes);
-	index_lookup(ix, gen, n, hashes, &got);
+	index_lookup(ix, gen, n, hashes, &got, &got_allowed);
 	for (unsigned l = 0; l < NAIVE_LISTS; l++) {
+		int allow = naive_allows(m, n, l);
+
+		for (unsigned i = 0; i <= n->labels; i++) {
+			int found = naive_find(m, n, i);
+
+			if (index_kinds_at(ix, gen, n, hashes, naive_slot[l], i) != (found < 0 ? 0 : m->kinds[found][l]))
+				return "index_kinds_at";
+		}
 		want_kinds = naive_decides(m, n, l, &want_label);
+		if (want_kinds & (KIND_SUFFIX | KIND_EXACT))
+			list_bits_set(&want, naive_slot[l]);
+		if (allow >= 0) {
+			list_bits_set(&want_allowed, naive_slot[l]);
+			want_label = (unsigned)allow;
+			want_kinds = KIND_ALLOW | (m->kinds[naive_find(m, n, want_label)][l] & KIND_MULTI);
+		}
 		kinds = index_decides(ix, gen, n, hashes, naive_slot[l], &label);
 		if (kinds != want_kinds || (kinds && label != want_label))
 			return "index_decides";
-		if (want_kinds & (KIND_SUFFIX | KIND_EXACT))
-			list_bits_set(&want, naive_slot[l]);
 	}
+	if (memcmp(&got_allowed, &want_allowed, sizeof(got)))
+		return "index_lookup: allowed";
 	return memcmp(&got, &want, sizeof(got)) ? "index_lookup" : NULL;
 }
 

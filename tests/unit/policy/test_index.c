@@ -28,7 +28,7 @@ static struct name name_of(const char *text)
 
 static void change_at_random(struct index *ix, struct naive *m)
 {
-	unsigned i = random_below(NAIVE_NAMES), l = random_below(NAIVE_LISTS), kinds = 1 + random_below(31);
+	unsigned i = random_below(NAIVE_NAMES), l = random_below(NAIVE_LISTS), kinds = 1 + random_below(63);
 
 	if (random_below(5) < 2) {
 		assert_int_equal(index_add(ix, naive_slot[l], &m->name[i], kinds), 0);
@@ -83,8 +83,12 @@ static void random_updates(void **state)
 		now = next;
 		assert_same(&now, ix, gen + 1);
 		if (random_below(20) == 0) {
-			copy = index_rebuild(ix, 0);
+			unsigned without = random_below(2 * NAIVE_LISTS);
+
+			copy = without < NAIVE_LISTS ? index_rebuild_without(ix, naive_slot[without], 0) : index_rebuild(ix, 0);
 			assert_non_null(copy);
+			for (unsigned i = 0; without < NAIVE_LISTS && i < NAIVE_NAMES; i++)
+				now.kinds[i][without] = 0;
 			index_free(ix);
 			ix = copy;
 			assert_same(&now, ix, index_generation(ix));
@@ -106,10 +110,10 @@ static bool is_listed(struct index *ix, const char *text, unsigned slot)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 	struct name n = name_of(text);
-	struct list_bits bits;
+	struct list_bits bits, allowed;
 
 	name_hash(&n, index_seed(ix), hashes);
-	index_lookup(ix, index_generation(ix), &n, hashes, &bits);
+	index_lookup(ix, index_generation(ix), &n, hashes, &bits, &allowed);
 	return list_bits_has(&bits, slot);
 }
 
@@ -147,6 +151,31 @@ static void most_specific_decides(void **state)
 	assert_int_equal(label, 2);
 	assert_int_equal(decides(ix, "a.b.c", 9, &label), KIND_SUFFIX);
 	assert_int_equal(label, 3);
+	index_free(ix);
+}
+
+/* An allow beats what is more specific too, but leaves what is listed to whoever asks. */
+static void allows(void **state)
+{
+	const char *const texts[] = {"example", "deep.ok.example", "ok.example", "deep.ok.example"};
+	const unsigned kinds[] = {KIND_SUFFIX, KIND_EXACT, KIND_ALLOW, KIND_MULTI};
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	struct index *ix = index_new(0, 0);
+	struct list_bits listed, allowed;
+	struct name n = name_of("deep.ok.example");
+	unsigned label = 99;
+
+	add_all(ix, 70, texts, kinds, 4);
+	assert_int_equal(decides(ix, "deep.ok.example", 70, &label), KIND_ALLOW);
+	assert_int_equal(label, 1);
+	assert_int_equal(decides(ix, "other.example", 70, &label), KIND_SUFFIX);
+	name_hash(&n, index_seed(ix), hashes);
+	index_lookup(ix, index_generation(ix), &n, hashes, &listed, &allowed);
+	assert_true(list_bits_has(&listed, 70) && list_bits_has(&allowed, 70));
+	assert_int_equal(index_kinds_at(ix, index_generation(ix), &n, hashes, 70, 0), KIND_EXACT | KIND_MULTI);
+	assert_int_equal(index_kinds_at(ix, index_generation(ix), &n, hashes, 70, 1), KIND_ALLOW);
+	assert_int_equal(index_kinds_at(ix, index_generation(ix), &n, hashes, 71, 1), 0);
+	assert_int_equal(index_count(ix, 70), 3);
 	index_free(ix);
 }
 
@@ -302,8 +331,8 @@ static void collision(void **state)
 		assert_int_equal(index_kinds(ix, 1, &a), 0);
 		index_publish(ix);
 		name_hash(&a, 11, hashes);
-		struct list_bits bits;
-		index_lookup(ix, index_generation(ix), &a, hashes, &bits);
+		struct list_bits bits, allowed;
+		index_lookup(ix, index_generation(ix), &a, hashes, &bits, &allowed);
 		assert_int_equal(bits.w[0], 1);
 		index_settle(ix);
 	}
@@ -336,7 +365,7 @@ static void memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(random_updates), cmocka_unit_test(most_specific_decides),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(random_updates), cmocka_unit_test(most_specific_decides), cmocka_unit_test(allows),
 		cmocka_unit_test(longest_names), cmocka_unit_test(full_table), cmocka_unit_test(churn),
 		cmocka_unit_test(collision), cmocka_unit_test(memory)};
 

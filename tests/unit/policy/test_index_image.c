@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "naive.h"
 
-enum { HEADER = 128, CLASS_BYTES = 160, CHECKED_FROM = 24 };
+enum { IMAGE_VERSION = 2, HEADER = 128, CLASS_BYTES = 192, CHECKED_FROM = 24 };
 
 static uint64_t random_state = 5;
 
@@ -28,7 +28,7 @@ static struct index *random_index(struct naive *m)
 	for (unsigned round = 0; round < 3; round++) {
 		index_begin(ix);
 		for (unsigned i = 0; i < 120; i++) {
-			unsigned name = random_below(NAIVE_NAMES), l = random_below(NAIVE_LISTS), kinds = 1 + random_below(15);
+			unsigned name = random_below(NAIVE_NAMES), l = random_below(NAIVE_LISTS), kinds = 1 + random_below(63);
 
 			if (round && i % 2) {
 				index_remove(ix, naive_slot[l], &m->name[name], kinds);
@@ -125,7 +125,7 @@ static void forge(uint8_t *bytes, size_t len)
 	uint64_t h[8], hash, at = HEADER, left;
 
 	memcpy(h, bytes, sizeof(h));
-	hash = hash_bytes(bytes + CHECKED_FROM, HEADER - CHECKED_FROM, 1);
+	hash = hash_bytes(bytes + CHECKED_FROM, HEADER - CHECKED_FROM, IMAGE_VERSION);
 	for (left = h[5]; left && at < len; left -= left < 256 ? left : 256) {
 		uint64_t some = (left < 256 ? left : 256) * CLASS_BYTES;
 

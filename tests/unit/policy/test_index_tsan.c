@@ -35,11 +35,11 @@ static struct name numbered(const char *what, unsigned i)
 static bool is_listed(const struct index *ix, uint64_t gen, const struct name *n)
 {
 	uint64_t hashes[NAME_LABELS_MAX + 1];
-	struct list_bits bits;
+	struct list_bits bits, allowed;
 
 	name_hash(n, index_seed(ix), hashes);
 	index_prefetch_entries(ix, n, hashes);
-	index_lookup(ix, gen, n, hashes, &bits);
+	index_lookup(ix, gen, n, hashes, &bits, &allowed);
 	return list_bits_has(&bits, 5);
 }
 

@@ -11,10 +11,19 @@
 #include "config/config.h"
 #include "policy/list_entries.h"
 #include "policy/list_format.h"
+#include "policy/list_text.h"
+
+static void parse_bytes(struct line_entry *e, const char *line, size_t len)
+{
+	size_t at = 0;
+
+	list_format_domains.parse(e, line, len, &at);
+	assert_int_equal(at, len);
+}
 
 static void parse(struct line_entry *e, const char *line)
 {
-	list_format_domains.parse(e, line, strlen(line));
+	parse_bytes(e, line, strlen(line));
 }
 
 /* The entry as it is printed, "" for an empty line, "?" for a bad one. */
@@ -142,13 +151,13 @@ static void test_bad_lines(void **state)
 			fail_msg("\"%s\": %s", looks[i].line, e.why);
 	}
 	memset(line, 'a', sizeof(line));
-	list_format_domains.parse(&e, line, sizeof(line));
+	parse_bytes(&e, line, sizeof(line));
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 64);
+	parse_bytes(&e, line, 64);
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 63);
+	parse_bytes(&e, line, 63);
 	assert_int_equal(e.what, LINE_NAME);
-	list_format_domains.parse(&e, "a\0b", 3);
+	parse_bytes(&e, "a\0b", 3);
 	assert_int_equal(e.what, LINE_BAD);
 }
 
@@ -182,9 +191,168 @@ static void test_fast_path(void **state)
 			line[len + 1] = chars[hash_range(random, (random & 7) == 0 ? sizeof(chars) - 1 : 11)];
 		}
 		line[len + 1] = '\0';
-		list_format_domains.parse(&fast, line + 1, len);
-		list_format_domains.parse(&general, line, len + 1);
+		parse_bytes(&fast, line + 1, len);
+		parse_bytes(&general, line, len + 1);
 		assert_same(&fast, &general, line + 1);
+	}
+}
+
+/* All entries of a line as they are printed, with a blank between them; "?" for what is bad, "R:" before a rule. */
+static void assert_entries(const struct list_format *f, const char *line, const char *expected)
+{
+	size_t len = strlen(line), at = 0;
+	struct line_entry e;
+	struct entry_key k;
+	struct buf b;
+
+	buf_init(&b, 8192);
+	buf_add(&b, "", 0);
+	do {
+		f->parse(&e, line, len, &at);
+		if (e.what == LINE_EMPTY)
+			continue;
+		buf_printf(&b, "%s%s", b.len ? " " : "", e.what == LINE_BAD ? "?" : e.what == LINE_RULE ? "R:" : "");
+		if (e.what == LINE_BAD)
+			continue;
+		entry_key_from_line(&k, &e);
+		entry_key_print(&b, &k);
+	} while (at < len);
+	if (strcmp(b.bytes, expected))
+		fail_msg("%s: \"%s\" gave \"%s\", not \"%s\"", f->name, line, b.bytes, expected);
+	buf_free(&b);
+}
+
+static void test_hosts(void **state)
+{
+	static const char *const lines[][2] = {
+	        {"0.0.0.0 a.example", "=a.example"},
+	        {"127.0.0.1\ta.example  B.example.\tc.example\r", "=a.example =b.example =c.example"},
+	        {"  0.0.0.0  two.blanks.example", "=two.blanks.example"},
+	        {"\xef\xbb\xbf"
+	         ":: a.example",
+	                "=a.example"},
+	        {"0.0.0.0 a.example # why not", "=a.example"},
+	        {"0.0.0.0 a.example#why", "=a.example"},
+	        {"0.0.0.0 a.example  #[WebBug]", "=a.example"},
+	        {"192.0.2.1 nas.lan nas", "=nas.lan =nas"},
+	        {"2001:db8::1 v6.example", "=v6.example"},
+	        {"fe80::1%eth0 v6.example", "=v6.example"},
+	        {"# comment", ""},
+	        {"", ""},
+	        {" \t\r", ""},
+	        {"!#if !env_mv3", ""},
+	        {"127.0.0.1 localhost", ""},
+	        {"127.0.0.1  localhost.localdomain local", ""},
+	        {"::1 localhost", ""},
+	        {"::1 ip6-localhost ip6-loopback", ""},
+	        {"fe80::1%lo0 localhost", ""},
+	        {"ff00::0 ip6-localnet", ""},
+	        {"255.255.255.255\tbroadcasthost", ""},
+	        {"0.0.0.0 0.0.0.0", ""},
+	        {"127.0.0.1 localhost a.example", "=a.example"},
+	        {"255.255.255.255 255.255.255.255", ""},
+	        {"127.0.0.1 2001:67c:21e0::ad", "2001:67c:21e0::ad"},
+	        {"127.0.0.1 192.0.2.7 a.example", "192.0.2.7 =a.example"},
+	        {"0.0.0.0 a.example http://b.example/ c.example", "=a.example ? =c.example"},
+	        {"0.0.0.0 b\xc3\xbc"
+	         "cher.example",
+	                "=xn--bcher-kva.example"},
+	        {"0.0.0.0 \xff.example", "?"},
+	        {"0.0.0.0 a..b", "?"},
+	        {"0.0.0.0", "?"},
+	        {"0.0.0.0 # nothing", "?"},
+	        {"a.example", "?"},
+	        {"||a.example^", "?"},
+	        {"<html>", "?"},
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_entries(&list_format_hosts, lines[i][0], lines[i][1]);
+}
+
+static void test_dnsmasq(void **state)
+{
+	static const char *const lines[][2] = {
+	        {"address=/a.example/0.0.0.0", "a.example"},
+	        {"address=/a.example/", "a.example"},
+	        {"address=/a.example/#", "a.example"},
+	        {"address=/a.example/::", "a.example"},
+	        {"server=/a.example/b.example/1.2.3.4#5353", "a.example b.example"},
+	        {"server=/a.example/", "a.example"},
+	        {"local=/A.Example./", "a.example"},
+	        {"ipset=/a.example/b.example/set1,set2", "a.example b.example"},
+	        {"nftset=/a.example/4#inet#t#s,6#inet#t#s", "a.example"},
+	        {"server=/a.example/b.example/#", "!a.example !b.example"},
+	        {"address=/.your.domain.example/192.168.1.42 # Define the domains", "your.domain.example"},
+	        {"  address = /a.example/1.2.3.4  \r", "a.example"},
+	        {"\xef\xbb\xbf"
+	         "server=/a.example/127.0.0.1",
+	                "a.example"},
+	        {"server=/*wild.Example/1.2.3.4", "R:*wild.example^"},
+	        {"server=/*.under.example/a.example/1.2.3.4", "R:*.under.example^ a.example"},
+	        {"server=/*.under.example/#", "?"},
+	        {"address=/#/1.2.3.4", "."},
+	        {"local=//", "R:/^[^.]+$/"},
+	        {"address=/a.example//1.2.3.4", "a.example R:/^[^.]+$/"},
+	        {"address=/b\xc3\xbc"
+	         "cher.example/1.2.3.4",
+	                "xn--bcher-kva.example"},
+	        {"address=/a.example/b c/1.2.3.4", "a.example ?"},
+	        {"address=/\xff/1.2.3.4", "?"},
+	        {"address=/a.example", "?"},
+	        {"address=/*/1.2.3.4", "?"},
+	        {"server=8.8.8.8", ""},
+	        {"server=1.1.1.1#53", ""},
+	        {"port=53", ""},
+	        {"conf-file=/etc/dnsmasq.d/x", ""},
+	        {"rev-server=192.168.0.0/16,192.168.1.1", ""},
+	        {"rebind-domain-ok=/plex.direct/", ""},
+	        {"domain-needed", ""},
+	        {"# comment", ""},
+	        {"#server=/a.example/1.2.3.4", ""},
+	        {"", ""},
+	        {"a.example", "?"},
+	        {"0.0.0.0 a.example", "?"},
+	        {"<html>", "?"},
+	        {"stray", "?"},
+	        {"=", "?"},
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_entries(&list_format_dnsmasq, lines[i][0], lines[i][1]);
+}
+
+/* "x" follows `match:`, what says itself how it matches does not. */
+static void test_match(void **state)
+{
+	static const struct {
+		const struct list_format *f;
+		const char *line;
+		unsigned by_format, exact, suffix;
+	} cases[] = {
+	        {&list_format_domains, "a.example", KIND_SUFFIX, KIND_EXACT, KIND_SUFFIX},
+	        {&list_format_domains, "A.example", KIND_SUFFIX, KIND_EXACT, KIND_SUFFIX},
+	        {&list_format_domains, "!a.example", KIND_EXEMPT, KIND_EXEMPT_EXACT, KIND_EXEMPT},
+	        {&list_format_domains, "*.a.example", KIND_SUFFIX, KIND_SUFFIX, KIND_SUFFIX},
+	        {&list_format_domains, "!.a.example", KIND_EXEMPT, KIND_EXEMPT, KIND_EXEMPT},
+	        {&list_format_domains, "=a.example", KIND_EXACT, KIND_EXACT, KIND_EXACT},
+	        {&list_format_hosts, "0.0.0.0 a.example", KIND_EXACT, KIND_EXACT, KIND_SUFFIX},
+	        {&list_format_dnsmasq, "address=/a.example/", KIND_SUFFIX, KIND_SUFFIX, KIND_SUFFIX},
+	        {&list_format_dnsmasq, "server=/a.example/#", KIND_EXEMPT, KIND_EXEMPT, KIND_EXEMPT},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		for (int match = MATCH_BY_FORMAT; match <= MATCH_SUFFIX; match++) {
+			unsigned want = match == MATCH_EXACT ? cases[i].exact : match == MATCH_SUFFIX ? cases[i].suffix : cases[i].by_format;
+			struct line_entry e;
+			size_t at = 0;
+
+			cases[i].f->parse(&e, cases[i].line, strlen(cases[i].line), &at);
+			assert_int_equal(e.what, LINE_NAME);
+			list_entry_match(&e, (enum list_match)match);
+			if (e.kind != want)
+				fail_msg("%s, match %d: kind %u, not %u", cases[i].line, match, e.kind, want);
+		}
 	}
 }
 
@@ -195,7 +363,8 @@ static void assert_format(const char *text, const char *expected)
 
 	assert_non_null(name);
 	assert_string_equal(name, expected);
-	assert_true(!f == !!strcmp(expected, "domains"));
+	assert_true(!f == !strcmp(expected, "rpz"));
+	assert_true(!f || !strcmp(f->name, expected));
 }
 
 static void test_detection(void **state)
@@ -211,14 +380,23 @@ static void test_detection(void **state)
 	        "$TTL 300\n@ SOA localhost. root.localhost. 1 2 3 4 5\n  NS localhost.\na.example CNAME .\n*.a.example CNAME .\n",
 	        "rpz");
 	assert_format("not a\nlist at\nall here\n", "domains");
+	assert_format("\xef\xbb\xbf[Adblock Plus]\nplain.example\nother.example\n", "adblock");
+	assert_format("\xef\xbb\xbf"
+	              "server=/a.example/127.0.0.1\r\n",
+	        "dnsmasq");
+	assert_format(":: a.example\n", "hosts");
 	assert_ptr_equal(list_format_by_id(FORMAT_DOMAINS), &list_format_domains);
+	assert_ptr_equal(list_format_by_id(FORMAT_HOSTS), &list_format_hosts);
+	assert_ptr_equal(list_format_by_id(FORMAT_DNSMASQ), &list_format_dnsmasq);
+	assert_ptr_equal(list_format_by_id(FORMAT_ADBLOCK), &list_format_adblock);
 	assert_null(list_format_by_id(99));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_prefixes),
-	        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_fast_path), cmocka_unit_test(test_detection)};
+	        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_fast_path), cmocka_unit_test(test_hosts), cmocka_unit_test(test_dnsmasq),
+	        cmocka_unit_test(test_match), cmocka_unit_test(test_detection)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

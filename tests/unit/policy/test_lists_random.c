@@ -21,13 +21,15 @@ static void make_entries(void)
 {
 	static const char *const signs[] = {"", "", "", "=", "!", "!="};
 	struct line_entry e;
+	size_t at;
 
 	for (unsigned i = 0; i < ENTRIES; i++) {
 		if (i % 20 == 0)
 			snprintf(texts[i], sizeof(texts[i]), "%s10.%u.0.0/%u", i % 60 ? "" : "!", i / 20 % 8, 8 + i / 20 % 24);
 		else
 			snprintf(texts[i], sizeof(texts[i]), "%sn%u.%sexample.org", signs[i % 6], i / 12, i % 7 ? "" : "sub.");
-		list_format_domains.parse(&e, texts[i], strlen(texts[i]));
+		at = 0;
+		list_format_domains.parse(&e, texts[i], strlen(texts[i]), &at);
 		assert_true(e.what == LINE_NAME || e.what == LINE_PREFIX);
 		entry_key_from_line(&keys[i], &e);
 	}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a list has beside names in the index: prefixes, and rules of the bounded stage. Both are built anew, from what the text has
+ * and is not masked and what live edits added, whenever one of them changes. The compiler thread. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "policy/lists_private.h"
+
+static void collect_prefixes(
+        const struct entry_set *from, const struct entry_set *except, struct prefix_entry *ret, unsigned *count)
+{
+	struct entry_key k;
+	uint32_t n;
+
+	for (size_t at = 0; entry_set_next(from, &at, &k, &n);)
+		if (entry_key_is_prefix(&k) && !(except && entry_set_count(except, &k)))
+			entry_key_prefix(&ret[(*count)++], &k);
+}
+
+int beside_prefixes(
+        struct prefixes **ret, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked)
+{
+	struct prefix_entry *e = malloc((text->prefixes + added->prefixes + 1) * sizeof(*e));
+	unsigned count = 0;
+
+	if (!e)
+		return -ENOMEM;
+	if (text->prefixes)
+		collect_prefixes(text, masked, e, &count);
+	if (added->prefixes)
+		collect_prefixes(added, NULL, e, &count);
+	*ret = count ? prefixes_build(e, count) : NULL;
+	free(e);
+	return count && !*ret ? -ENOMEM : 0;
+}
+
+typedef int each_rule_fn(void *ctx, const struct entry_key *k);
+
+static int each_rule(const struct entry_set *from, const struct entry_set *except, each_rule_fn *fn, void *ctx)
+{
+	struct entry_key k;
+	uint32_t n;
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && from->rules && entry_set_next(from, &at, &k, &n);)
+		if (entry_key_is_rule(&k) && !(except && entry_set_count(except, &k)))
+			r = fn(ctx, &k);
+	return r;
+}
+
+/* A rule that this version does not understand (an older one's text, another's journal) does not stop the others. */
+static int build_rule(void *ctx, const struct entry_key *k)
+{
+	int r = exprs_build_add(ctx, (const char *)k->bytes, k->len);
+
+	return r == NW_EMALFORMED ? 0 : r;
+}
+
+int beside_rules(struct exprs **ret, uint64_t seed, const struct entry_set *text, const struct entry_set *added,
+        const struct entry_set *masked)
+{
+	struct exprs_build *b;
+	int r;
+
+	*ret = NULL;
+	if (!text->rules && !added->rules)
+		return 0;
+	b = exprs_build_new(seed);
+	if (!b)
+		return -ENOMEM;
+	r = each_rule(text, masked, build_rule, b);
+	if (r == 0)
+		r = each_rule(added, text, build_rule, b);
+	if (r == 0)
+		return exprs_build_done(b, ret);
+	exprs_build_free(b);
+	return r;
+}
+
+static int digest_rule(void *ctx, const struct entry_key *k)
+{
+	*(uint64_t *)ctx += hash_bytes(k->bytes, k->len, k->kind);
+	return 0;
+}
+
+uint64_t beside_rules_digest(const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked)
+{
+	uint64_t sum = 0;
+
+	each_rule(text, masked, digest_rule, &sum);
+	each_rule(added, text, digest_rule, &sum);
+	return sum;
+}
