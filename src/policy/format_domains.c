@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The plain list format: a name, address or prefix a line.
  *
- *   x       x and everything under it       =x   only x
- *   *.x .x  the same as x                   !…   exempts what follows (!x, !=x, !*.x, !1.2.3.0/24)
+ *   x       x and everything under it (`match: exact` makes it =x)   =x   only x
+ *   *.x .x  x and everything under it                                !…   exempts what follows (!x, !=x, !*.x, !1.2.3.0/24)
  *   1.2.3.4, 1.2.3.0/24, 2001:db8::/32, [2001:db8::1]
  *
  * '#' and ';' begin a comment at the start of a line and after a blank; '!' followed by a blank, '#' or nothing is a comment too
@@ -52,46 +52,33 @@ static bool parse_plain(struct line_entry *ret, const char *line, size_t len)
 	n->labels = (uint8_t)labels;
 	n->len = (uint8_t)(len + 2);
 	ret->what = LINE_NAME;
-	ret->kind = KIND_SUFFIX;
 	return true;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
 static bool is_comment(const char *s, const char *end)
 {
 	if (s == end || *s == '#' || *s == ';')
 		return true;
-	return *s == '!' && (s + 1 == end || is_blank(s[1]) || s[1] == '#');
-}
-
-static void bad(struct line_entry *ret, const char *why)
-{
-	ret->what = LINE_BAD;
-	ret->why = why;
+	return *s == '!' && (s + 1 == end || list_is_blank(s[1]) || s[1] == '#');
 }
 
 static const char *why_of_look(const char *line, size_t len, const char *otherwise)
 {
 	switch (list_line_look(line, len)) {
 	case LOOK_HOSTS:
-		return "looks like hosts; that format is not in this version";
+		return "looks like a line of a hosts file; see the list's `format`";
 	case LOOK_ADBLOCK:
-		return "looks like adblock; that format is not in this version";
+		return "looks like an adblock rule; see the list's `format`";
 	case LOOK_DNSMASQ:
-		return "looks like dnsmasq; that format is not in this version";
+		return "looks like a dnsmasq line; see the list's `format`";
 	case LOOK_RPZ:
-		return "looks like a policy zone (rpz); that format is not in this version";
+		return "looks like a policy zone: that belongs under `rpz:`, which is not in this version";
 	default:
 		return otherwise;
 	}
 }
 
-/* An address or prefix, in brackets or not. */
-static bool parse_prefix(struct prefix *ret, const char *s, size_t len)
+bool list_parse_prefix(struct prefix *ret, const char *s, size_t len)
 {
 	char text[ADDR_TEXT_MAX];
 	const char *close;
@@ -146,27 +133,29 @@ static bool is_host_name(const struct name *n)
 	return n->labels > 0;
 }
 
-static void parse_name(struct line_entry *ret, const char *s, size_t len)
+void list_parse_name(struct line_entry *ret, const char *s, size_t len)
 {
 	unsigned seen;
 
+	if (parse_plain(ret, s, len))
+		return;
 	if (len == 1 && *s == '.') {
-		bad(ret, "the root cannot be listed");
+		list_parse_bad(ret, "the root cannot be listed");
 		return;
 	}
 	if (len > 0 && s[len - 1] == '.')
 		len--;
 	if (len == 0 || s[len - 1] == '.') {
-		bad(ret, len ? "an empty or too long label, or a too long name" : "no name");
+		list_parse_bad(ret, len ? "an empty or too long label, or a too long name" : "no name");
 		return;
 	}
 	seen = chars_in(s, len);
 	if (seen & CHAR_BAD)
-		bad(ret, "a character that no name has");
+		list_parse_bad(ret, "a character that no name has");
 	else if (seen == CHAR_DIGIT)
-		bad(ret, "neither an address nor a name");
+		list_parse_bad(ret, "neither an address nor a name");
 	else if (name_from_user_text(&ret->name, s, len) < 0 || !is_host_name(&ret->name))
-		bad(ret, seen & CHAR_UNICODE ? "not a valid internationalized name"
+		list_parse_bad(ret, seen & CHAR_UNICODE ? "not a valid internationalized name"
 		                             : "an empty or too long label, or a too long name");
 	else
 		ret->what = LINE_NAME;
@@ -180,7 +169,7 @@ static void parse_entry(struct line_entry *ret, const char *s, const char *end)
 	s += is_exempt;
 	is_exact = s < end && *s == '=';
 	s += is_exact;
-	if (!is_exact && parse_prefix(&ret->prefix.prefix, s, (size_t)(end - s))) {
+	if (!is_exact && list_parse_prefix(&ret->prefix.prefix, s, (size_t)(end - s))) {
 		ret->what = LINE_PREFIX;
 		ret->prefix.is_exempt = is_exempt;
 		return;
@@ -193,9 +182,10 @@ static void parse_entry(struct line_entry *ret, const char *s, const char *end)
 		is_wild = true;
 	}
 	if (is_wild && *s == '.')
-		bad(ret, "an empty or too long label, or a too long name");
+		list_parse_bad(ret, "an empty or too long label, or a too long name");
 	else
-		parse_name(ret, s, (size_t)(end - s));
+		list_parse_name(ret, s, (size_t)(end - s));
+	ret->is_marked = is_exact || is_wild;
 	if (is_exact)
 		ret->kind = is_exempt ? KIND_EXEMPT_EXACT : KIND_EXACT;
 	else
@@ -208,52 +198,44 @@ static void parse_general(struct line_entry *ret, const char *line, size_t len)
 
 	if (len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0)
 		s += 3;
-	while (s < end && is_blank(*s))
+	while (s < end && list_is_blank(*s))
 		s++;
-	while (end > s && is_blank(end[-1]))
+	while (end > s && list_is_blank(end[-1]))
 		end--;
 	if (is_comment(s, end)) {
 		ret->what = LINE_EMPTY;
 		return;
 	}
 	if (end - s > LIST_LINE_MAX) {
-		bad(ret, "the line is too long");
+		list_parse_bad(ret, "the line is too long");
 		return;
 	}
-	for (stop = s; stop < end && !is_blank(*stop); stop++)
+	for (stop = s; stop < end && !list_is_blank(*stop); stop++)
 		;
-	for (rest = stop; rest < end && is_blank(*rest); rest++)
+	for (rest = stop; rest < end && list_is_blank(*rest); rest++)
 		;
 	if (rest < end && *rest != '#' && *rest != ';')
-		bad(ret, "more than a name");
+		list_parse_bad(ret, "more than a name");
 	else
 		parse_entry(ret, s, stop);
 	if (ret->what == LINE_BAD)
 		ret->why = why_of_look(s, (size_t)(end - s), ret->why);
 }
 
-static void domains_parse(struct line_entry *ret, const char *line, size_t len)
+static void domains_parse(struct line_entry *ret, const char *line, size_t len, size_t *at)
 {
-	if (!parse_plain(ret, line, len))
+	*at = len;
+	if (!parse_plain(ret, line, len)) {
 		parse_general(ret, line, len);
+		return;
+	}
+	ret->kind = KIND_SUFFIX;
+	ret->is_marked = false;
 }
 
 static int domains_probe(const char *text, size_t len)
 {
-	unsigned good = 0, all = 0;
-	struct line_entry e;
-
-	if (len > LIST_PROBE_MAX)
-		len = LIST_PROBE_MAX;
-	for (const char *p = text, *end = text + len, *nl; p < end; p = nl + 1) {
-		nl = memchr(p, '\n', (size_t)(end - p));
-		if (!nl)
-			nl = end;
-		domains_parse(&e, p, (size_t)(nl - p));
-		all += e.what != LINE_EMPTY;
-		good += e.what == LINE_NAME || e.what == LINE_PREFIX;
-	}
-	return all ? (int)(good * 100ull / all) : 1;
+	return list_probe_share(&list_format_domains, text, len);
 }
 
 const struct list_format list_format_domains = {

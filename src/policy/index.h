@@ -27,8 +27,10 @@ static inline bool list_bits_any(const struct list_bits *a, const struct list_bi
 	return any != 0;
 }
 
-/* How a list holds a name. The less specific of the same list loses; EXEMPT beats a listing at the same name. */
-enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */ };
+/* How a list holds a name. The less specific of the same list loses; EXEMPT beats a listing at the same name. KIND_ALLOW (adblock's @@||x^) stands
+ * aside of that order: anywhere on the way from a name to the root it beats every listing of the list, more specific ones too. */
+enum entry_kind { KIND_SUFFIX = 1, KIND_EXACT = 2, KIND_EXEMPT = 4 /* x and under */, KIND_EXEMPT_EXACT = 8, KIND_MULTI = 16 /* stands in more than one line */,
+	KIND_ALLOW = 32 /* x and under */ };
 /* `kind` arguments below are bits of entry_kind. A list that is left with KIND_MULTI alone does not hold the name. */
 
 struct index *index_new(uint64_t expected_names, uint64_t seed); /* seed 0: fresh; NULL: out of memory */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of list formats and their detection. A format that this version does not carry is recognised all the same, so that a
- * list in it is refused by name rather than read as something else. No state; any thread. */
+/* The table of list formats and their detection. A policy zone is recognised all the same, so that it is refused by name rather
+ * than read as something else. No state; any thread. */
 #include "policy/list_format.h"
 
 #include <ctype.h>
@@ -9,9 +9,11 @@
 
 #include "config/config.h"
 
-static const struct list_format *const formats[] = {&list_format_domains};
-static const char *const look_names[LOOKS] = {
-        [LOOK_HOSTS] = "hosts", [LOOK_ADBLOCK] = "adblock", [LOOK_DNSMASQ] = "dnsmasq", [LOOK_RPZ] = "rpz"};
+static const struct list_format *const formats[] = {
+        &list_format_domains, &list_format_hosts, &list_format_adblock};
+/* What lines that look so belong to; a policy zone is no list. */
+static const struct list_format *const look_formats[LOOKS] = {
+        [LOOK_HOSTS] = &list_format_hosts, [LOOK_ADBLOCK] = &list_format_adblock};
 
 const struct list_format *list_format_by_id(int id)
 {
@@ -21,7 +23,7 @@ const struct list_format *list_format_by_id(int id)
 	return NULL;
 }
 
-static bool is_blank(char c)
+bool list_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
@@ -41,10 +43,10 @@ static bool holds(const char *s, size_t len, const char *what)
 /* The next word at *s, and *s moved behind it. */
 static size_t word(const char **s, const char *end, const char **ret)
 {
-	while (*s < end && is_blank(**s))
+	while (*s < end && list_is_blank(**s))
 		(*s)++;
 	*ret = *s;
-	while (*s < end && !is_blank(**s))
+	while (*s < end && !list_is_blank(**s))
 		(*s)++;
 	return (size_t)(*s - *ret);
 }
@@ -134,13 +136,52 @@ enum line_look list_line_look(const char *line, size_t len)
 	return looks_rpz(line, len) ? LOOK_RPZ : LOOK_NONE;
 }
 
-/* Only lines that the domains format does not understand are looked at: a format wins when its lines are more than those
- * understood. */
+void list_parse_bad(struct line_entry *ret, const char *why)
+{
+	ret->what = LINE_BAD;
+	ret->why = why;
+}
+
+static bool is_understood(const struct list_format *f, struct line_entry *e, const char *line, size_t len, bool *ret_empty)
+{
+	bool is_good = false;
+	size_t at = 0;
+
+	*ret_empty = true;
+	do {
+		f->parse(e, line, len, &at);
+		*ret_empty = *ret_empty && e->what == LINE_EMPTY;
+		is_good = is_good || (e->what != LINE_EMPTY && e->what != LINE_BAD);
+	} while (at < len);
+	return is_good;
+}
+
+int list_probe_share(const struct list_format *f, const char *text, size_t len)
+{
+	unsigned good = 0, all = 0;
+	struct line_entry e;
+	bool is_empty;
+
+	if (len > LIST_PROBE_MAX)
+		len = LIST_PROBE_MAX;
+	for (const char *p = text, *end = text + len, *nl; p < end; p = nl + 1) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl)
+			nl = end;
+		good += is_understood(f, &e, p, (size_t)(nl - p), &is_empty);
+		all += !is_empty;
+	}
+	return all ? (int)(good * 100ull / all) : 1;
+}
+
+/* Only lines that the domains format does not understand are looked at: another format wins when its lines are more than those
+ * understood. An adblock list says so itself in its first line. */
 const struct list_format *list_format_detect(const char *text, size_t len, const char **ret_name)
 {
 	unsigned count[LOOKS] = {0}, good = 0;
 	enum line_look best = LOOK_NONE;
 	struct line_entry e;
+	bool is_empty;
 
 	if (len > LIST_PROBE_MAX)
 		len = LIST_PROBE_MAX;
@@ -150,19 +191,20 @@ const struct list_format *list_format_detect(const char *text, size_t len, const
 		nl = memchr(p, '\n', (size_t)(end - p));
 		if (!nl)
 			nl = end;
-		list_format_domains.parse(&e, p, (size_t)(nl - p));
-		good += e.what == LINE_NAME || e.what == LINE_PREFIX;
-		while (s < nl && is_blank(*s))
+		if (starts(s, (size_t)(nl - s), "\xef\xbb\xbf"))
+			s += 3;
+		while (s < nl && list_is_blank(*s))
 			s++;
+		good += is_understood(&list_format_domains, &e, s, (size_t)(nl - s), &is_empty);
 		if (e.what == LINE_BAD)
-			count[list_line_look(s, (size_t)(nl - s))]++;
+			count[list_line_look(s, (size_t)(nl - s))] += starts(s, (size_t)(nl - s), "[adblock") ? LIST_PROBE_MAX : 1;
 	}
 	for (enum line_look l = LOOK_HOSTS; l < LOOKS; l++)
 		if (count[l] > (best ? count[best] : 0))
 			best = l;
 	if (best && count[best] > good) {
-		*ret_name = look_names[best];
-		return NULL;
+		*ret_name = look_formats[best] ? look_formats[best]->name : "rpz";
+		return look_formats[best];
 	}
 	*ret_name = list_format_domains.name;
 	return &list_format_domains;

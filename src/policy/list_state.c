@@ -425,7 +425,7 @@ static int read_overlay(const char *text, size_t len, struct entry_set *added, s
 			               : NW_EMALFORMED;
 		if (*p != '+' && *p != '-')
 			return NW_EMALFORMED;
-		list_format_domains.parse(&e, p + 1, (size_t)(nl - p) - 1);
+		list_format_domains.parse(&e, p + 1, (size_t)(nl - p) - 1, &(size_t){0});
 		if (e.what != LINE_NAME && e.what != LINE_PREFIX)
 			return NW_EMALFORMED;
 		entry_key_from_line(&k, &e);

@@ -322,7 +322,7 @@ static int visit_chunk(struct visitor *w, struct list_chunk *c, const char *byte
 	for (const char *p = bytes, *end = bytes + c->len, *nl; p < end; p = nl + 1) {
 		nl = memchr(p, '\n', (size_t)(end - p));
 		counted.lines++;
-		w->v->format->parse(&e, p, (size_t)(nl - p));
+		w->v->format->parse(&e, p, (size_t)(nl - p), &(size_t){0});
 		if (e.what == LINE_EMPTY)
 			continue;
 		counted.bad += e.what == LINE_BAD;

@@ -28,7 +28,7 @@ static int parse_entries(struct edit *e, const char *const *entries, unsigned co
 	int err = 0;
 
 	for (unsigned i = 0; err == 0 && i < count; i++) {
-		list_format_domains.parse(&line, entries[i], strlen(entries[i]));
+		list_format_domains.parse(&line, entries[i], strlen(entries[i]), &(size_t){0});
 		if (line.what == LINE_BAD || line.what == LINE_EMPTY) {
 			report_add(r, true, NULL, "list %s: \"%s\" is no entry: %s", e->s->name, entries[i],
 			        line.what == LINE_BAD ? line.why : "blank or comment");

@@ -16,7 +16,7 @@ static void same_again(const struct line_entry *e)
 	entry_key_from_line(&k, e);
 	buf_init(&b, 4096);
 	CHECK(entry_key_print(&b, &k) == 0);
-	list_format_domains.parse(&parsed, b.bytes, b.len);
+	list_format_domains.parse(&parsed, b.bytes, b.len, &(size_t){0});
 	CHECK(parsed.what == e->what);
 	entry_key_from_line(&again, &parsed);
 	CHECK(k.kind == again.kind && k.len == again.len && memcmp(k.bytes, again.bytes, k.len) == 0);
@@ -32,9 +32,9 @@ static void one_line(const char *line, size_t len)
 	blank[0] = ' ';
 	memcpy(blank + 1, line, len);
 	memcpy(exact, line, len);
-	list_format_domains.parse(&e, exact, len);
+	list_format_domains.parse(&e, exact, len, &(size_t){0});
 	if (len < 3 || memcmp(line, "\xef\xbb\xbf", 3) != 0) {
-		list_format_domains.parse(&general, blank, len + 1);
+		list_format_domains.parse(&general, blank, len + 1, &(size_t){0});
 		CHECK(e.what == general.what);
 		CHECK(e.what != LINE_NAME || (e.kind == general.kind && name_equal(&e.name, &general.name)));
 	}

@@ -14,7 +14,7 @@
 
 static void parse(struct line_entry *e, const char *line)
 {
-	list_format_domains.parse(e, line, strlen(line));
+	list_format_domains.parse(e, line, strlen(line), &(size_t){0});
 }
 
 /* The entry as it is printed, "" for an empty line, "?" for a bad one. */
@@ -142,13 +142,13 @@ static void test_bad_lines(void **state)
 			fail_msg("\"%s\": %s", looks[i].line, e.why);
 	}
 	memset(line, 'a', sizeof(line));
-	list_format_domains.parse(&e, line, sizeof(line));
+	list_format_domains.parse(&e, line, sizeof(line), &(size_t){0});
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 64);
+	list_format_domains.parse(&e, line, 64, &(size_t){0});
 	assert_int_equal(e.what, LINE_BAD);
-	list_format_domains.parse(&e, line, 63);
+	list_format_domains.parse(&e, line, 63, &(size_t){0});
 	assert_int_equal(e.what, LINE_NAME);
-	list_format_domains.parse(&e, "a\0b", 3);
+	list_format_domains.parse(&e, "a\0b", 3, &(size_t){0});
 	assert_int_equal(e.what, LINE_BAD);
 }
 
@@ -182,8 +182,8 @@ static void test_fast_path(void **state)
 			line[len + 1] = chars[hash_range(random, (random & 7) == 0 ? sizeof(chars) - 1 : 11)];
 		}
 		line[len + 1] = '\0';
-		list_format_domains.parse(&fast, line + 1, len);
-		list_format_domains.parse(&general, line, len + 1);
+		list_format_domains.parse(&fast, line + 1, len, &(size_t){0});
+		list_format_domains.parse(&general, line, len + 1, &(size_t){0});
 		assert_same(&fast, &general, line + 1);
 	}
 }

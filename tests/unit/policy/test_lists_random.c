@@ -27,7 +27,7 @@ static void make_entries(void)
 			snprintf(texts[i], sizeof(texts[i]), "%s10.%u.0.0/%u", i % 60 ? "" : "!", i / 20 % 8, 8 + i / 20 % 24);
 		else
 			snprintf(texts[i], sizeof(texts[i]), "%sn%u.%sexample.org", signs[i % 6], i / 12, i % 7 ? "" : "sub.");
-		list_format_domains.parse(&e, texts[i], strlen(texts[i]));
+		list_format_domains.parse(&e, texts[i], strlen(texts[i]), &(size_t){0});
 		assert_true(e.what == LINE_NAME || e.what == LINE_PREFIX);
 		entry_key_from_line(&keys[i], &e);
 	}
