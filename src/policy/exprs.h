@@ -3,8 +3,8 @@
  * $important, @@ in every form that the index does not hold, and $badfilter.
  *
  * Rules anchored to a domain are found by the suffixes of the name; patterns by the fixed parts they need, all looked for in one pass over the name
- * (only patterns whose parts occur are tried, by PCRE2 with a match limit). What a look-up may cost is bounded: EXPRS_TRIES_MAX patterns are tried, each
- * within its limit; past that the name is judged without the rest, which is counted. Built by the compiler thread, then read-only, any thread. */
+ * (only patterns whose parts occur are tried, by automata that never go back). What a look-up may cost is bounded: EXPRS_TRIES_MAX patterns are tried, all
+ * within EXPRS_STEPS_MAX; past that the name is judged without the rest, which is counted. Built by the compiler thread, then read-only, any thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +38,5 @@ void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *ha
 /* For explain: the text of the rule that decides (the first of the strongest), or NULL. */
 const char *exprs_decides(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client);
 
-struct exprs_stat { unsigned rules, patterns, anchored; uint64_t memory_bytes; uint64_t cut /* look-ups that met the bound */; };
+struct exprs_stat { unsigned rules, patterns, anchored, left_out /* patterns past EXPRS_LOOSE_MAX without a fixed part */; uint64_t memory_bytes; uint64_t cut /* look-ups that met the bound */; };
 void exprs_stat(const struct exprs *e, struct exprs_stat *ret);
