@@ -51,6 +51,39 @@ size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size
 	return q->has_edns ? len + edns_put(out + len, &edns) : len;
 }
 
+static uint32_t bound(uint32_t ttl, const struct wire_ttl_bounds *b)
+{
+	return ttl < b->min_s ? b->min_s : ttl > b->max_s ? b->max_s : ttl;
+}
+
+/* field: the TTL of an SOA, which the walk has found whole. MINIMUM ends its RDATA, and is written only where the message ends as well: names point
+ * backwards, so none can be partly made of it. */
+static void bound_soa(uint8_t *field, const uint8_t *end, const struct wire_ttl_bounds *b)
+{
+	uint8_t *minimum = field + 6 + load16(field + 4) - 4;
+
+	if (load32(field) > b->soa_max_s)
+		store32(field, b->soa_max_s);
+	if (b->with_minimum && minimum + 4 == end)
+		store32(minimum, bound((uint32_t)rr_ttl(minimum), b));
+}
+
+void wire_ttl_bound(uint8_t *msg, const struct wire_answer *w, const struct wire_ttl_bounds *b)
+{
+	for (unsigned i = 0; i < w->ttl_count; i++) {
+		uint8_t *field = msg + w->ttl_offset[i];
+
+		store32(field, bound((uint32_t)rr_ttl(field), b));
+		if (b->soa_max_s && w->ttl_offset[i] >= w->answers_end && load16(field - 4) == RR_SOA)
+			bound_soa(field, msg + w->authority_end, b);
+	}
+}
+
+void wire_ttl_age(uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s)
+{
+	age_ttls(msg, ttl_offset, ttl_count, &(struct wire_patch){.age_s = age_s});
+}
+
 uint32_t wire_ttl_largest(const uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s)
 {
 	uint32_t most = 0;
