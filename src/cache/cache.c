@@ -16,23 +16,13 @@ enum { CHUNK_MIN = 1 << 16, CHUNK_MAX = 1 << 22, CHUNKS_AIMED = 1024, TABLE_SHAR
 #define BYTES_LIMIT ((uint64_t)CHUNK_ALIGN << 32)
 
 static _Atomic unsigned threads_seen;
-static _Thread_local unsigned thread_slot; /* 1-based; 0: not yet given */
+_Thread_local unsigned cache_thread_slot __attribute__((tls_model("initial-exec")));
 
-struct counters *cache_counters(struct cache *c)
+unsigned cache_take_thread_slot(void)
 {
-	if (!thread_slot) {
-		unsigned n = atomic_fetch_add(&threads_seen, 1);
-		thread_slot = (n < CACHE_COUNTERS ? n : CACHE_COUNTERS - 1) + 1;
-	}
-	return &c->counters[thread_slot - 1];
-}
+	unsigned n = atomic_fetch_add(&threads_seen, 1);
 
-void counter_add(_Atomic uint64_t *counter)
-{
-	if (thread_slot == CACHE_COUNTERS)
-		atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-	else
-		atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+	return cache_thread_slot = (n < CACHE_COUNTERS ? n : CACHE_COUNTERS - 1) + 1;
 }
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -77,18 +67,17 @@ void cache_free(struct cache *c)
 	munmap(c, c->map_len);
 }
 
-static bool entry_is(const struct entry *e, const struct cache_key *key, uint64_t hash)
+static inline bool entry_is(const struct entry *e, const struct cache_key *key, uint64_t hash, uint64_t word)
 {
 	const struct name_ref *n = e->a.chain[0];
 
-	return e->hash == hash && e->qtype == key->qtype && e->qclass == key->qclass && e->group == key->group &&
-		e->variant == key->variant && n->len == key->qname->len && !memcmp(n->wire, key->qname->wire, n->len);
+	return e->hash == hash && e->key == word && n->len == key->qname->len && !memcmp(n->wire, key->qname->wire, n->len);
 }
 
 /* The entry of this key, live or not; NULL: none. */
 static inline struct entry *find(struct cache *c, const struct cache_key *key)
 {
-	uint64_t hash = key_hash(key);
+	uint64_t hash = key_hash(key), word = key_word(key);
 	struct bucket *b = bucket_of(c, hash);
 
 	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
@@ -102,7 +91,7 @@ static inline struct entry *find(struct cache *c, const struct cache_key *key)
 		__builtin_prefetch((const uint8_t *)e + 64);
 		__builtin_prefetch((const uint8_t *)e + 128);
 		__builtin_prefetch((const uint8_t *)e + 192);
-		if (entry_is(e, key, hash))
+		if (entry_is(e, key, hash, word))
 			return e;
 	}
 	return NULL;

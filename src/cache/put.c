@@ -98,10 +98,7 @@ enum kept cache_keep(struct cache *c, const struct cache_key *key, const uint8_t
 	e->hash = key_hash(key);
 	e->chunk = chunk;
 	e->units = (uint16_t)(size / CHUNK_ALIGN);
-	e->qtype = key->qtype;
-	e->qclass = key->qclass;
-	e->group = key->group;
-	e->variant = key->variant;
+	e->key = key_word(key);
 	e->expired_before_s = k->expired_before_s;
 	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->is_refreshing, false, memory_order_relaxed);

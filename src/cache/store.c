@@ -57,7 +57,7 @@ static void write_block(struct writer *w)
 
 static void add_record(struct writer *w, const struct entry *e, uint64_t signature)
 {
-	struct store_record rec = { .signature = signature, .msg_len = e->a.msg_len, .variant = e->variant };
+	struct store_record rec = { .signature = signature, .msg_len = e->a.msg_len, .variant = entry_variant(e) };
 
 	/* Another thread's clock may be a second ahead. */
 	rec.age_s = w->now_s > e->a.stored_s ? w->now_s - e->a.stored_s : 0;
@@ -77,7 +77,7 @@ static void save_slot(struct writer *w, struct cache *c, _Atomic uint64_t *slot,
 		if (!e || entry_is_over(c, e, w->now_s) || entry_is_live(e, w->now_s) != wants_live)
 			return;
 		if (w->used + sizeof(struct store_record) + e->a.msg_len <= STORE_BLOCK_MAX) {
-			signature = w->store->signature(w->store->ctx, e->group);
+			signature = w->store->signature(w->store->ctx, entry_group(e));
 			if (signature)
 				add_record(w, e, signature);
 			return;

@@ -10,8 +10,7 @@ bool entry_same_key(const struct entry *a, const struct entry *b)
 {
 	const struct name_ref *n = a->a.chain[0], *m = b->a.chain[0];
 
-	return a->hash == b->hash && a->qtype == b->qtype && a->qclass == b->qclass && a->group == b->group &&
-		a->variant == b->variant && n->len == m->len && !memcmp(n->wire, m->wire, n->len);
+	return a->hash == b->hash && a->key == b->key && n->len == m->len && !memcmp(n->wire, m->wire, n->len);
 }
 
 bool table_swap(struct cache *c, _Atomic uint64_t *slot, uint64_t old, uint64_t next)

@@ -17,9 +17,8 @@ enum { BUCKET_SLOTS = 8, CACHE_COUNTERS = 64 };
 struct entry {
 	uint64_t hash;
 	struct chunk *chunk;
-	uint16_t qtype, qclass, group;
+	uint64_t key;                  /* key_word */
 	uint16_t units;                /* its length in CHUNK_ALIGN */
-	uint8_t variant;
 	_Atomic uint8_t used;          /* times found since it was put or last moved, to PREFETCH_USES: written so often and no more, as readers share the line */
 	_Atomic bool is_refreshing;    /* cache_wants_prefetch has said yes */
 	uint32_t expired_before_s;     /* it had expired so long when it was loaded: a clock that began anew cannot tell */
@@ -45,15 +44,30 @@ struct cache {
 	struct counters counters[CACHE_COUNTERS];
 };
 
+/* All of the key but the name, in one word. */
+static inline uint64_t key_word(const struct cache_key *key)
+{
+	return key->qtype | (uint64_t)key->qclass << 16 | (uint64_t)key->group << 32 | (uint64_t)key->variant << 48;
+}
+
 /* name_hash is seeded; the finaliser of MurmurHash3 spreads the rest of the key over both halves. */
 static inline uint64_t key_hash(const struct cache_key *key)
 {
-	uint64_t rest = key->qtype | (uint64_t)key->qclass << 16 | (uint64_t)key->group << 32 | (uint64_t)key->variant << 48;
-	uint64_t h = key->name_hash ^ rest * 0x9e3779b97f4a7c15;
+	uint64_t h = key->name_hash ^ key_word(key) * 0x9e3779b97f4a7c15;
 
 	h = (h ^ h >> 33) * 0xff51afd7ed558ccd;
 	h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53;
 	return h ^ h >> 33;
+}
+
+static inline uint16_t entry_group(const struct entry *e)
+{
+	return (uint16_t)(e->key >> 32);
+}
+
+static inline uint8_t entry_variant(const struct entry *e)
+{
+	return (uint8_t)(e->key >> 48);
 }
 
 static inline struct bucket *bucket_of(const struct cache *c, uint64_t hash)
@@ -118,5 +132,19 @@ enum kept cache_keep(struct cache *c, const struct cache_key *key, const uint8_t
 uint32_t cache_free_aim(const struct cache *c);
 
 /* The calling thread's; only that thread adds to them. */
-struct counters *cache_counters(struct cache *c);
-void counter_add(_Atomic uint64_t *counter);
+extern _Thread_local unsigned cache_thread_slot __attribute__((tls_model("initial-exec"))); /* 1-based; 0: not yet given */
+unsigned cache_take_thread_slot(void);
+static inline struct counters *cache_counters(struct cache *c)
+{
+	unsigned slot = cache_thread_slot;
+
+	return &c->counters[(slot ? slot : cache_take_thread_slot()) - 1];
+}
+
+static inline void counter_add(_Atomic uint64_t *counter)
+{
+	if (cache_thread_slot == CACHE_COUNTERS)
+		atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+	else
+		atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}

@@ -49,10 +49,7 @@ static bool move(struct cache *c, struct entry *e, _Atomic uint64_t *slot)
 	copy->hash = e->hash;
 	copy->chunk = chunk;
 	copy->units = e->units;
-	copy->qtype = e->qtype;
-	copy->qclass = e->qclass;
-	copy->group = e->group;
-	copy->variant = e->variant;
+	copy->key = e->key;
 	copy->expired_before_s = e->expired_before_s;
 	atomic_store_explicit(&copy->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&copy->is_refreshing, atomic_load_explicit(&e->is_refreshing, memory_order_relaxed), memory_order_relaxed);

@@ -8,16 +8,16 @@
 #include "wire/edns.h"
 #include "wire/rr.h"
 
-static void age_ttls(uint8_t *out, const uint16_t *ttl_offset, unsigned ttl_count, const struct wire_patch *p)
+/* ceiling_s: UINT32_MAX for none. */
+static inline void age_ttls(uint8_t *out, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s, uint32_t floor_s, uint32_t ceiling_s)
 {
 	for (unsigned i = 0; i < ttl_count; i++) {
 		uint8_t *field = out + ttl_offset[i];
 		uint32_t ttl = (uint32_t)rr_ttl(field);
 
-		ttl = ttl > p->age_s ? ttl - p->age_s : 0;
-		if (p->ttl_ceiling_s && ttl > p->ttl_ceiling_s)
-			ttl = p->ttl_ceiling_s;
-		store32(field, ttl > p->ttl_floor_s ? ttl : p->ttl_floor_s);
+		ttl = ttl > age_s ? ttl - age_s : 0;
+		ttl = ttl < ceiling_s ? ttl : ceiling_s;
+		store32(field, ttl > floor_s ? ttl : floor_s);
 	}
 }
 
@@ -42,7 +42,7 @@ size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size
 		store16(out + 8, 0);
 	} else {
 		memcpy(out + 4, kept + 4, len - 4);
-		age_ttls(out, ttl_offset, ttl_count, p);
+		age_ttls(out, ttl_offset, ttl_count, p->age_s, p->ttl_floor_s, p->ttl_ceiling_s ? p->ttl_ceiling_s : UINT32_MAX);
 	}
 	store16(out, q->id);
 	store16(out + 2, (uint16_t)flags);
@@ -81,7 +81,7 @@ void wire_ttl_bound(uint8_t *msg, const struct wire_answer *w, const struct wire
 
 void wire_ttl_age(uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s)
 {
-	age_ttls(msg, ttl_offset, ttl_count, &(struct wire_patch){.age_s = age_s});
+	age_ttls(msg, ttl_offset, ttl_count, age_s, 0, UINT32_MAX);
 }
 
 uint32_t wire_ttl_largest(const uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s)
