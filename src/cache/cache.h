@@ -14,13 +14,15 @@
 struct cache;
 /* CACHE_ANSWER_MAX: message, names and addresses together; what is larger is not kept (65535-byte messages are as good as unheard of). */
 enum { CACHE_TTL_MAX_S = 86400, CACHE_NEG_TTL_MAX_S = 3600, CACHE_ANSWER_MAX = 65536, CACHE_BYTES_MIN = 1 << 20 };
+enum { CACHE_VARIANT_DO = 1, CACHE_VARIANT_CD = 2 };
+enum { PREFETCH_USES = 2, PREFETCH_SHARE = 10, PREFETCH_LIFE_MIN_S = 10 };
 
 struct cache_key {
 	const struct name *qname;
 	uint64_t name_hash;     /* of the whole name, any seed as long as it is one per cache */
 	uint16_t qtype, qclass;
 	uint16_t group;         /* upstream group */
-	uint8_t variant;        /* bit 0 DO, bit 1 CD */
+	uint8_t variant;        /* CACHE_VARIANT_… */
 };
 
 struct name_ref {
@@ -45,22 +47,22 @@ int cache_new(struct cache **ret, uint64_t bytes_max);
 void cache_free(struct cache *c); /* no reader may be left; takes NULL */
 /* Worker, in a read section. NULL: not there or expired. now_s as above. */
 const struct cache_answer *cache_find(struct cache *c, const struct cache_key *key, uint32_t now_s);
-/* What cache_find would give if answers lived stale_s longer: only one that has expired (RFC 8767). Counts nothing. */
+/* The same without counting a hit or a miss, or as one that was asked for. */
+const struct cache_answer *cache_find_quiet(struct cache *c, const struct cache_key *key, uint32_t now_s);
+/* What cache_find would give if answers lived stale_s longer: only one that has expired (RFC 8767). How far back there is something to find is for the
+ * limits' stale_s to say. Counts no hit and no miss; what it finds is counted as given out stale. Its TTLs are over: give it out with one of your own. */
 const struct cache_answer *cache_find_stale(struct cache *c, const struct cache_key *key, uint32_t now_s, uint32_t stale_s);
-/* Whether an answer just found should be asked for again, because it is asked often and its life is nearly over. True at most once an answer. */
+/* Whether an answer just found should be asked for again: it was found PREFETCH_USES times since it was put or last moved, and the last tenth of its
+ * life has begun (PREFETCH_SHARE). Never one that lives for less than PREFETCH_LIFE_MIN_S. True at most once an answer. Worker, in a read section. */
 bool cache_wants_prefetch(const struct cache_answer *a, uint32_t now_s);
-/* Main thread; in force for what is put from then on. Bounds of TTLs are written into the kept message itself; expired answers are kept for stale_s. */
+/* Any thread, no lock; in force for what is put from then on, stale_s at once. Bounds of TTLs are written into the kept message itself, so clients see
+ * them: every TTL field comes into [ttl_min_s, ttl_max_s], in negative answers into [ttl_min_s, negative_ttl_max_s], and the SOA's to no more than the
+ * answer's life; so does the SOA's MINIMUM where no signatures were asked for (DO). With a ttl_min_s, answers of TTL 0 are kept too. Expired answers are
+ * kept for stale_s, as far as there is room: they go before any live one. The maxima are cut to CACHE_TTL_MAX_S, and a minimum to the maximum.
+ * Never set: 0, CACHE_TTL_MAX_S, CACHE_NEG_TTL_MAX_S, 0. */
 struct cache_limits { uint32_t ttl_min_s, ttl_max_s, negative_ttl_max_s, stale_s; };
 void cache_set_limits(struct cache *c, const struct cache_limits *l);
-/* Over a restart: every live or stale answer to fd, and back. Group numbers of the keys are translated by the caller's signatures (0: do not keep). Times
- * are kept by the wall clock, so that time spent stopped counts; an answer from the future is not taken. Load checks everything (a file is not trusted):
- * 0, NW_EMALFORMED (what was whole before it is kept), -EIO. Threads as cache_walk; before workers run. */
-struct cache_store { void *ctx; uint64_t (*signature)(void *ctx, uint16_t group); bool (*group)(void *ctx, uint64_t signature, uint16_t *ret); };
-int cache_save(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
-int cache_load(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
-/* The same without counting a hit or a miss. */
-const struct cache_answer *cache_find_quiet(struct cache *c, const struct cache_key *key, uint32_t now_s);
-/* Worker, in a read section. Keeps an answer for ttl_min_s (bounded as above). Copies everything. Older equal keys are replaced. Never blocks or
+/* Worker, in a read section. Keeps an answer for its ttl_min_s, bounded by the limits. Copies everything. Older equal keys are replaced. Never blocks or
  * allocates; what does not fit is not kept. Nor are answers other than NOERROR and NXDOMAIN, cut ones (TC, is_cut), and negative ones or ones
  * whose chain stays open without SOA. */
 void cache_put(struct cache *c, const struct cache_key *key, const uint8_t *msg, size_t len, const struct wire_answer *walked, uint32_t now_s);
@@ -75,13 +77,34 @@ void cache_tidy(struct cache *c, uint32_t now_s);
  * quiesces between buckets. Answers put while walking may or may not be seen; to cover them the caller publishes first what makes workers
  * judge new answers its way. */
 void cache_walk(struct cache *c, uint32_t now_s, void (*cb)(void *ctx, const struct cache_answer *a), void *ctx);
-/* Threads as cache_walk. under: NULL: all; a name: it and everything under it. Returns how many went. */
+/* Threads as cache_walk. Return how many went, of every type and group. All (under: NULL), or what has to do with a name and everything under it, or
+ * with exactly one name: the answers to questions for it, and those whose chain passes it, which would bring its old addresses back. */
 unsigned cache_flush(struct cache *c, const struct name *under);
+unsigned cache_flush_name(struct cache *c, const struct name *name);
+
+/* Over a restart: every live or stale answer to fd, and back. The caller knows how group numbers (which are of one run) and lasting signatures belong
+ * together; 0: answers of this group are not kept. `group` gives the number of a signature, false: gone. name_seed is that of cache_key.name_hash, by
+ * name_whole_hash. wall_s: seconds since 1970; time between counts as passed, and a file from the future gives nothing.
+ * cache_save: threads as cache_walk; 0 or a negative errno, and then the file is good for nothing. fd is written from where it stands, not synced.
+ * cache_load: a registered, online thread that holds no rcu pointer, before workers run. The file is not trusted: every message is walked again, and what is not an
+ * answer that would be kept is passed over. Stops when the cache is seven eighths full. 0, NW_EMALFORMED (cut, damaged or none of ours: what was whole
+ * before that is kept), -EIO, -ENOMEM. */
+struct cache_store {
+	void *ctx;
+	uint64_t name_seed;
+	uint64_t (*signature)(void *ctx, uint16_t group);
+	bool (*group)(void *ctx, uint64_t signature, uint16_t *ret);
+};
+int cache_save(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
+int cache_load(struct cache *c, int fd, uint32_t now_s, int64_t wall_s, const struct cache_store *s);
 
 struct cache_stat {
-	uint64_t entries, bytes, bytes_max; /* bytes: chunks in use and the tables */
+	uint64_t entries, bytes, bytes_max; /* entries: expired ones too; bytes: chunks in use and the tables */
 	uint64_t hits, misses, puts, evictions;
-	uint64_t stale, prefetches;          /* stale answers given out, refreshes wanted */
+	uint64_t stale, prefetches;         /* stale answers given out, refreshes wanted */
 	uint64_t too_big, no_room;          /* puts that were not kept */
 };
 void cache_stat(const struct cache *c, struct cache_stat *ret); /* any thread; numbers of different moments */
+/* Threads as cache_walk. What is kept at this moment; stale: expired, and still given out where the upstream fails. */
+struct cache_kinds { uint64_t positive, nodata, nxdomain, stale; };
+void cache_stat_kinds(struct cache *c, uint32_t now_s, struct cache_kinds *ret);

@@ -52,8 +52,10 @@ void chunks_init(struct chunks *m, struct chunk *list, uint8_t *base, uint32_t c
 {
 	*m = (struct chunks){ .list = list, .base = base, .count = count, .size = size };
 	poison(base, (size_t)count * size);
-	for (uint32_t i = count; i-- > 0;)
+	for (uint32_t i = count; i-- > 0;) {
+		list[i].owner = m;
 		free_push(m, i);
+	}
 	atomic_store(&m->open, free_pop(m));
 	open_fresh(&list[atomic_load(&m->open)]);
 }

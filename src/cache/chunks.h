@@ -25,6 +25,7 @@ struct chunk {
 	_Atomic uint32_t next_free;
 	_Atomic uint64_t sealed_wait; /* chunks.waits when it was sealed */
 	_Atomic uint64_t sealed_seq;  /* order of sealing */
+	struct chunks *owner;
 } __attribute__((aligned(64)));
 
 struct chunks {

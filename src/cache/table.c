@@ -10,8 +10,7 @@ bool entry_same_key(const struct entry *a, const struct entry *b)
 {
 	const struct name_ref *n = a->a.chain[0], *m = b->a.chain[0];
 
-	return a->hash == b->hash && a->qtype == b->qtype && a->qclass == b->qclass && a->group == b->group &&
-		a->variant == b->variant && n->len == m->len && !memcmp(n->wire, m->wire, n->len);
+	return a->hash == b->hash && a->key == b->key && n->len == m->len && !memcmp(n->wire, m->wire, n->len);
 }
 
 bool table_swap(struct cache *c, _Atomic uint64_t *slot, uint64_t old, uint64_t next)
@@ -25,33 +24,40 @@ bool table_swap(struct cache *c, _Atomic uint64_t *slot, uint64_t old, uint64_t 
 	return true;
 }
 
-/* A full bucket without an equal key: the expired give way first, then what was not asked for since the last time; the used bits are spent.
- * Where it starts depends on the newcomer, so that no slot is favoured. */
-static unsigned choose_victim(struct cache *c, struct bucket *b, const struct entry *e, uint32_t now_s)
+/* An empty slot, else one that is over, else a stale one; BUCKET_SLOTS: all are live. */
+static unsigned find_expired(struct cache *c, struct bucket *b, unsigned start, uint32_t now_s)
 {
-	unsigned start = (unsigned)(e->hash >> 8) % BUCKET_SLOTS, unused = start;
-	bool found = false;
+	unsigned stale = BUCKET_SLOTS;
 
 	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
 		unsigned at = (start + i) % BUCKET_SLOTS;
 		uint64_t v = atomic_load(&b->slot[at]);
-		struct entry *other;
 
-		if (!v)
+		if (!v || entry_is_over(c, slot_entry(c, v), now_s))
 			return at;
-		other = slot_entry(c, v);
-		if (other->a.expires_s <= now_s)
-			return at;
-		if (found)
-			continue;
-		if (!atomic_load_explicit(&other->used, memory_order_relaxed)) {
-			unused = at;
-			found = true;
-		} else {
-			atomic_store_explicit(&other->used, 0, memory_order_relaxed);
-		}
+		if (!entry_is_live(slot_entry(c, v), now_s))
+			stale = at;
 	}
-	return unused;
+	return stale;
+}
+
+/* A full bucket without an equal key: the expired give way first, then what was not asked for since the last time; the uses of those passed over
+ * are spent. Where it starts depends on the newcomer, so that no slot is favoured. */
+static unsigned choose_victim(struct cache *c, struct bucket *b, const struct entry *e, uint32_t now_s)
+{
+	unsigned start = (unsigned)(e->hash >> 8) % BUCKET_SLOTS, expired = find_expired(c, b, start, now_s);
+
+	if (expired < BUCKET_SLOTS)
+		return expired;
+	for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
+		unsigned at = (start + i) % BUCKET_SLOTS;
+		uint64_t v = atomic_load(&b->slot[at]);
+
+		if (!v || !atomic_load_explicit(&slot_entry(c, v)->used, memory_order_relaxed))
+			return at;
+		atomic_store_explicit(&slot_entry(c, v)->used, 0, memory_order_relaxed);
+	}
+	return start;
 }
 
 /* Two workers that put one key at the same moment may each have linked theirs; the one in the lower slot stays. */
@@ -101,7 +107,7 @@ bool table_link(struct cache *c, struct entry *e, uint32_t now_s)
 
 		if (old) {
 			const struct entry *other = slot_entry(c, old);
-			is_eviction = other->a.expires_s > now_s && !entry_same_key(other, e);
+			is_eviction = entry_is_live(other, now_s) && !entry_same_key(other, e);
 		}
 		if (!table_swap(c, &b->slot[at], old, slot_make(c, e)))
 			continue;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What goes over the whole cache: making room, walking, flushing. Never on a worker.
+/* Making room. One thread, never a worker.
  *
- * Emptying a chunk moves what was found since it was put (at most half the chunk, so that room is always won) to the open chunk, with its used
- * bit spent, and drops the rest: first in, first out with a second chance, which is CLOCK over a log. */
+ * Emptying a chunk moves what was found since it was put (at most half the chunk, so that room is always won) to the open chunk, with its uses
+ * spent, and drops the rest: first in, first out with a second chance, which is CLOCK over a log. Live answers go first; stale ones get what is left
+ * of the half. */
 #include "cache/cache.h"
 
 #include <string.h>
 #include "base/rcu.h"
 #include "cache/table.h"
 
-enum { FREE_SHARE = 8, WALK_BUCKETS = 64 };
+enum { FREE_SHARE = 8 };
 
 /* The slot that refers to this very entry; NULL: it was replaced or removed. */
 static _Atomic uint64_t *find_slot(struct cache *c, const struct entry *e)
@@ -41,20 +42,19 @@ static void rebase(struct entry *copy, const struct entry *e)
 static bool move(struct cache *c, struct entry *e, _Atomic uint64_t *slot)
 {
 	struct chunk *chunk;
-	struct entry *copy = chunks_reserve(&c->chunks, e->size, &chunk);
+	struct entry *copy = chunks_reserve(&c->chunks, entry_len(e), &chunk);
 
 	if (!copy)
 		return false;
 	copy->hash = e->hash;
 	copy->chunk = chunk;
-	copy->size = e->size;
-	copy->qtype = e->qtype;
-	copy->qclass = e->qclass;
-	copy->group = e->group;
-	copy->variant = e->variant;
+	copy->units = e->units;
+	copy->key = e->key;
+	copy->expired_before_s = e->expired_before_s;
 	atomic_store_explicit(&copy->used, 0, memory_order_relaxed);
+	atomic_store_explicit(&copy->is_refreshing, atomic_load_explicit(&e->is_refreshing, memory_order_relaxed), memory_order_relaxed);
 	copy->a = e->a;
-	memcpy(copy->rest, e->rest, e->size - offsetof(struct entry, rest));
+	memcpy(copy->rest, e->rest, entry_len(e) - offsetof(struct entry, rest));
 	rebase(copy, e);
 	atomic_fetch_add_explicit(&chunk->live, 1, memory_order_relaxed);
 	if (table_swap(c, slot, slot_make(c, e), slot_make(c, copy)))
@@ -63,88 +63,63 @@ static bool move(struct cache *c, struct entry *e, _Atomic uint64_t *slot)
 	return false;
 }
 
-static void empty_chunk(struct cache *c, struct chunk *k, uint32_t free_aim, uint32_t now_s)
-{
-	uint32_t fill = atomic_load_explicit(&k->fill, memory_order_acquire), moved = 0;
-	struct entry *e;
-
-	for (uint32_t at = 0; at < fill; at += e->size) {
-		_Atomic uint64_t *slot;
-		bool is_wanted;
-
-		e = (struct entry *)(chunk_bytes(&c->chunks, k) + at);
-		slot = find_slot(c, e);
-		if (!slot)
-			continue;
-		is_wanted = atomic_load_explicit(&e->used, memory_order_relaxed) && e->a.expires_s > now_s && moved + e->size <= c->chunks.size / 2 &&
-			atomic_load_explicit(&c->chunks.free_count, memory_order_relaxed) > free_aim / 4;
-		if (is_wanted && move(c, e, slot)) {
-			moved += e->size;
-			continue;
-		}
-		if (table_swap(c, slot, slot_make(c, e), 0) && e->a.expires_s > now_s)
-			counter_add(&cache_counters(c)->evictions);
-	}
-	chunks_set_emptied(&c->chunks, k);
-}
-
 static uint32_t free_chunks(const struct cache *c)
 {
 	return atomic_load_explicit(&c->chunks.free_count, memory_order_relaxed);
+}
+
+uint32_t cache_free_aim(const struct cache *c)
+{
+	return c->chunks.count / FREE_SHARE > 1 ? c->chunks.count / FREE_SHARE : 2;
+}
+
+/* Once over the chunk's answers. The first time the stale ones are left where they are; the second time nothing is. Returns how many were left. */
+static unsigned sweep(struct cache *c, struct chunk *k, uint32_t *moved, bool is_last, uint32_t now_s)
+{
+	uint32_t fill = atomic_load_explicit(&k->fill, memory_order_acquire), len;
+	unsigned left = 0;
+
+	for (uint32_t at = 0; at < fill; at += len) {
+		struct entry *e = (struct entry *)(chunk_bytes(&c->chunks, k) + at);
+		_Atomic uint64_t *slot = find_slot(c, e);
+		bool is_live = entry_is_live(e, now_s), is_wanted;
+
+		len = entry_len(e);
+		if (!slot)
+			continue;
+		if (!is_live && !is_last && !entry_is_over(c, e, now_s)) {
+			left++;
+			continue;
+		}
+		is_wanted = atomic_load_explicit(&e->used, memory_order_relaxed) && !entry_is_over(c, e, now_s) && *moved + len <= c->chunks.size / 2 &&
+			free_chunks(c) > cache_free_aim(c) / 4;
+		if (is_wanted && move(c, e, slot))
+			*moved += len;
+		else if (table_swap(c, slot, slot_make(c, e), 0) && is_live)
+			counter_add(&cache_counters(c)->evictions);
+	}
+	return left;
+}
+
+static void empty_chunk(struct cache *c, struct chunk *k, uint32_t now_s)
+{
+	uint32_t moved = 0;
+
+	if (sweep(c, k, &moved, false, now_s))
+		sweep(c, k, &moved, true, now_s);
+	chunks_set_emptied(&c->chunks, k);
 }
 
 /* Twice at most: what was sealed after the last grace period may be emptied only after the first wait. */
 void cache_tidy(struct cache *c, uint32_t now_s)
 {
 	struct chunks *m = &c->chunks;
-	uint32_t aim = m->count / FREE_SHARE > 1 ? m->count / FREE_SHARE : 2;
+	uint32_t aim = cache_free_aim(c);
 	struct chunk *k;
 
 	for (unsigned turn = 0; turn < 2 && (free_chunks(c) < aim || (m->emptied && !turn)); turn++) {
 		while (free_chunks(c) + m->emptied < aim && (k = chunks_oldest(m)) != NULL)
-			empty_chunk(c, k, aim, now_s);
+			empty_chunk(c, k, now_s);
 		chunks_reclaim(m);
 	}
-}
-
-void cache_walk(struct cache *c, uint32_t now_s, void (*cb)(void *ctx, const struct cache_answer *a), void *ctx)
-{
-	for (uint64_t i = 0; i < c->bucket_count; i++) {
-		if (i && i % WALK_BUCKETS == 0)
-			rcu_quiesce();
-		for (unsigned j = 0; j < BUCKET_SLOTS; j++) {
-			uint64_t v = atomic_load_explicit(&c->buckets[i].slot[j], memory_order_acquire);
-
-			if (v && slot_entry(c, v)->a.expires_s > now_s)
-				cb(ctx, &slot_entry(c, v)->a);
-		}
-	}
-}
-
-/* Wire names end in the root byte, so equal tails that begin at a label are a subtree. */
-static bool is_under(const struct name_ref *n, const struct name *under)
-{
-	unsigned at = 0;
-
-	while (n->len - at > under->len)
-		at += n->wire[at] + 1u;
-	return n->len - at == under->len && !memcmp(n->wire + at, under->wire, under->len);
-}
-
-unsigned cache_flush(struct cache *c, const struct name *under)
-{
-	unsigned count = 0;
-
-	for (uint64_t i = 0; i < c->bucket_count; i++) {
-		if (i && i % WALK_BUCKETS == 0)
-			rcu_quiesce();
-		for (unsigned j = 0; j < BUCKET_SLOTS; j++) {
-			_Atomic uint64_t *slot = &c->buckets[i].slot[j];
-			uint64_t v = atomic_load_explicit(slot, memory_order_acquire);
-
-			if (v && (!under || is_under(slot_entry(c, v)->a.chain[0], under)) && table_swap(c, slot, v, 0))
-				count++;
-		}
-	}
-	return count;
 }

@@ -21,5 +21,13 @@ int wire_strip_hints(uint8_t *out, size_t out_max, const uint8_t *msg, size_t le
  * sections, flags, rcode and authority of the second, no additional section. Returns the length, NW_EMALFORMED or NW_ETOOLONG. Walk it again. */
 int wire_chain_merge(uint8_t *out, size_t out_max, const uint8_t *first, size_t first_len, const uint8_t *second, size_t second_len);
 
+/* Bounds written into the message itself: every TTL field comes into [min_s, max_s], a senseless one (RFC 2181 8) counting as 0. Of a negative answer
+ * (soa_max_s > 0) no SOA of the authority section has a TTL above soa_max_s, and, with_minimum, the MINIMUM of one that stands last comes into
+ * [min_s, max_s] too: that is RDATA, which signatures cover, so not where the client asked for them. `w` is the walk of msg; its offsets stay right, its TTLs do not. */
+struct wire_ttl_bounds { uint32_t min_s, max_s, soa_max_s; bool with_minimum; };
+void wire_ttl_bound(uint8_t *msg, const struct wire_answer *w, const struct wire_ttl_bounds *b);
+/* Lowers every TTL field by age_s, to 0 at least. */
+void wire_ttl_age(uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s);
+
 /* The largest TTL of a kept answer as it is given out at that age: how long some client may use what it says. */
 uint32_t wire_ttl_largest(const uint8_t *msg, const uint16_t *ttl_offset, unsigned ttl_count, uint32_t age_s);

@@ -43,13 +43,6 @@ static const struct form forms[256] = {
 	[RR_HTTPS] = {2, 1, TAIL_SVC},
 };
 
-int32_t rr_ttl(const uint8_t *ttl_field)
-{
-	uint32_t ttl = load32(ttl_field);
-
-	return ttl > INT32_MAX ? 0 : (int32_t)ttl;
-}
-
 int rr_read(struct rr *ret, struct name *ret_owner, const uint8_t *msg, size_t len, size_t at)
 {
 	int end = name_from_message(ret_owner, msg, len, at);

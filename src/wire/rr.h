@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/bytes.h"
 #include "wire/name.h"
 
 struct rr {
@@ -21,7 +22,13 @@ int rr_read(struct rr *ret, struct name *ret_owner, const uint8_t *msg, size_t l
 /* Checks the RDATA of the types we know: address lengths, names, SvcParams. Fills the offsets of the names in it and the
  * offset behind the last of them. Returns how many names there are, or NW_EMALFORMED. */
 int rr_rdata_names(uint16_t ret_at[RR_NAMES_MAX], uint16_t *ret_behind, const uint8_t *msg, const struct rr *rr);
-int32_t rr_ttl(const uint8_t *ttl_field); /* never negative */
+/* Never negative: a value above 2^31 - 1 is 0 (RFC 2181 8). */
+static inline int32_t rr_ttl(const uint8_t *ttl_field)
+{
+	uint32_t ttl = load32(ttl_field);
+
+	return ttl > INT32_MAX ? 0 : (int32_t)ttl;
+}
 
 struct svc_param {
 	uint16_t at, key, value_at, len;

@@ -260,6 +260,35 @@ static void flushes_a_subtree(void **state)
 	assert_int_equal(s.misses, 4);
 }
 
+/* An answer whose chain passes the name would bring its old addresses back. */
+static void flushes_one_name_and_what_leads_through_it(void **state)
+{
+	struct name name;
+
+	made_answer(m, "target.example", 1, 1, 30, false);
+	put(0);
+	m->key.qtype = RR_AAAA; /* every type and group, as the key says */
+	put(0);
+	m->key.group = 3;
+	put(0);
+	made_answer(m, "under.target.example", 1, 1, 30, false);
+	put(0);
+	made_alias(m, "alias.other", "target.example", 30);
+	put(0);
+	made_alias(m, "deep.other", "under.target.example", 30);
+	put(0);
+	name_from_text(&name, "example", 7);
+	assert_int_equal(cache_flush_name(c, &name), 0);
+	name_from_text(&name, "target.example", 14);
+	assert_int_equal(cache_flush_name(c, &name), 4);
+	assert_null(find("target.example", 0));
+	assert_null(find("alias.other", 0));
+	assert_non_null(find("under.target.example", 0));
+	assert_non_null(find("deep.other", 0));
+	assert_int_equal(cache_flush(c, &name), 2);
+	assert_null(find("deep.other", 0));
+}
+
 static void refuses_a_tiny_budget(void **state)
 {
 	struct cache *tiny = NULL;
@@ -275,7 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(keeps_an_answer_whole), TEST(keeps_the_chain), TEST(expires), TEST(keys_are_apart), TEST(compares_whole_names), TEST(replaces),
 		TEST(negative_answers_need_an_soa), TEST(refuses_what_is_not_to_be_kept), TEST(counts_what_is_too_big), TEST(walks_the_live_ones),
-		TEST(flushes_a_subtree), TEST(refuses_a_tiny_budget),
+		TEST(flushes_a_subtree), TEST(flushes_one_name_and_what_leads_through_it), TEST(refuses_a_tiny_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,84 @@ static void what_does_not_fit_the_buffer_is_truncated(void **state)
 	assert_int_equal(out[2] & 2, 2);
 }
 
+static uint32_t read32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void bound_and_walk(const struct wire_ttl_bounds *bounds)
+{
+	assert_int_equal(wire_answer_walk(&a, kept.bytes, kept.len), 0);
+	wire_ttl_bound(kept.bytes, &a, bounds);
+	assert_int_equal(wire_answer_walk(&b, kept.bytes, kept.len), 0);
+	assert_int_equal(a.authority_end, b.authority_end);
+}
+
+static void bounds_change_ttl_fields_and_nothing_else(void **state)
+{
+	static uint8_t before[65536];
+
+	make_head(&kept, FLAG_QR, 4, 0, 1, "www.example", RR_A);
+	make_a(&kept, NULL, 5, 1);
+	make_a(&kept, NULL, 0x80000000, 2);
+	make_rr(&kept, NULL, RR_RRSIG, 500);
+	make_bytes(&kept, "\0\1\5\2\377\377\377\0", 8); /* type, algorithm, labels, original TTL */
+	make_bytes(&kept, "\0\0\0\0\0\0\0\0\0\0", 10);
+	make_name(&kept, "example");
+	make_bytes(&kept, "signature", 9);
+	make_a(&kept, NULL, 50, 3);
+	make_rr(&kept, ".", RR_OPT, 0x8000);
+	memcpy(before, kept.bytes, kept.len);
+	bound_and_walk(&(struct wire_ttl_bounds){.min_s = 30, .max_s = 60});
+	assert_int_equal(a.ttl_count, 4);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[0]), 30);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[1]), 30);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[2]), 60);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[3]), 50);
+	for (unsigned i = 0; i < a.ttl_count; i++)
+		memcpy(kept.bytes + a.ttl_offset[i], before + a.ttl_offset[i], 4);
+	assert_memory_equal(before, kept.bytes, kept.len);
+	wire_ttl_age(kept.bytes, a.ttl_offset, a.ttl_count, 20);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[0]), 0);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[2]), 480);
+}
+
+/* Only an SOA of the authority section says how long a negative answer lives. */
+static void bounds_of_a_negative_answer(void **state)
+{
+	size_t minimum_at[2];
+
+	make_head(&kept, FLAG_QR | RCODE_NXDOMAIN, 1, 2, 0, "www.example", RR_SOA);
+	make_soa(&kept, NULL, 5000, 9000);
+	minimum_at[0] = kept.len - 4;
+	make_rr(&kept, "example", RR_NS, 5000);
+	make_name(&kept, "ns.example");
+	make_soa(&kept, "example", 5000, 9000);
+	minimum_at[1] = kept.len - 4;
+	bound_and_walk(&(struct wire_ttl_bounds){.max_s = 3600, .soa_max_s = 100});
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[0]), 3600);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[1]), 3600);
+	assert_int_equal(read32(kept.bytes + a.ttl_offset[2]), 100);
+	assert_int_equal(read32(kept.bytes + minimum_at[1]), 9000);
+	bound_and_walk(&(struct wire_ttl_bounds){.max_s = 3600, .soa_max_s = 100, .with_minimum = true});
+	assert_int_equal(read32(kept.bytes + minimum_at[0]), 9000);
+	assert_int_equal(read32(kept.bytes + minimum_at[1]), 3600);
+}
+
+/* A name behind the SOA may be made of its MINIMUM: it must stay what it was when it was judged well formed. */
+static void a_name_made_of_minimum_stays(void **state)
+{
+	size_t minimum_at;
+
+	make_head(&kept, FLAG_QR | RCODE_NXDOMAIN, 0, 2, 0, "www.example", RR_A);
+	make_soa(&kept, "example", 50, 0x00016100); /* from its second byte on: a name */
+	minimum_at = kept.len - 4;
+	make_rr(&kept, "example", RR_NS, 50);
+	make16(&kept, 0xc000 | (unsigned)(minimum_at + 1));
+	bound_and_walk(&(struct wire_ttl_bounds){.max_s = 0x00015180, .soa_max_s = 50, .with_minimum = true});
+	assert_int_equal(read32(kept.bytes + minimum_at), 0x00016100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +220,9 @@ int main(void)
 		cmocka_unit_test(a_client_with_edns),
 		cmocka_unit_test(too_long_is_truncated),
 		cmocka_unit_test(what_does_not_fit_the_buffer_is_truncated),
+		cmocka_unit_test(bounds_change_ttl_fields_and_nothing_else),
+		cmocka_unit_test(bounds_of_a_negative_answer),
+		cmocka_unit_test(a_name_made_of_minimum_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
