@@ -77,9 +77,11 @@ static json_t *block_outcome(const struct explain *x, const struct verdict *v)
 	        [BLOCK_NODATA] = "answered without records",
 	        [BLOCK_ZERO] = "answered with the zero address",
 	        [BLOCK_REFUSE] = "answered REFUSED",
-	        [BLOCK_DROP] = "not answered"};
-	const char *name = x->snap->config->filters[v->rule].name;
-	return control_textf("%s: blocked by %s", texts[v->block], name ? name : "a filter rule");
+	        [BLOCK_DROP] = "not answered",
+	        [BLOCK_ANSWER] = "answered with the rule's own addresses",
+	        [BLOCK_CNAME] = "answered with another name"};
+	const char *name = x->snap->config->filters[v->rule].name, *by = v->block == BLOCK_ANSWER || v->block == BLOCK_CNAME ? "" : "blocked ";
+	return control_textf("%s: %sby %s", texts[v->block], by, name ? name : "a filter rule");
 }
 
 /* --- steer --- */

@@ -140,8 +140,11 @@ static json_t *why_filter_lost(struct explain *x, unsigned rule, int winner, jso
 {
 	const struct cfg_filter *f = &x->snap->config->filters[rule];
 	int except;
+	uint32_t paused_s = filter_left_s(x->env, x->snap->config, rule);
 	if (!f->enabled)
 		return json_string("it is disabled");
+	if (paused_s)
+		return control_textf("it is paused (`filter off`) for %u s more", paused_s);
 	enum explain_is is = explain_is_for(x, &f->clients, &f->except_clients, &except);
 	if (is == IS_NOT)
 		return why_not_client(x, &f->clients, except);

@@ -100,7 +100,8 @@ struct worker {
 
 	struct socket_key { uint32_t key, index; bool is_tcp, is_used; } sockets[256];
 	_Atomic uint64_t counters[C_COUNT];
-	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX];
+	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX], list_hits[CONFIG_LISTS_MAX];
+	struct query_ring *ring;       /* of what was asked, to the query log */
 };
 
 static inline void count(struct worker *w, enum worker_counter c)
