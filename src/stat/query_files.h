@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QUERY_SEGMENT_MIN = 1 << 16, QUERY_SEGMENT_MAX = 4 << 20, QUERY_SEGMENTS_MAX = 4096, QUERY_SEGMENTS_OF = 16 /* a segment holds at most this part of the space and of the time */,
+enum { QUERY_SEGMENT_MIN = 1 << 16, QUERY_SEGMENT_MAX = 4 << 20, QUERY_SEGMENTS_MAX = 20480 /* of 64 GiB, and some */, QUERY_SEGMENTS_OF = 16 /* a segment holds at most this part of the space and of the time */,
 	QUERY_RETRY_MS = 5000 };
 
 struct query_files;
