@@ -34,14 +34,34 @@ static const struct cli_verb verbs[] = {
         {"way", "up|down NAME", "takes an exit out of service, and back", NULL, cli_way, false},
         {"test", "way NAME", "a leak test: state, packet rules, routes, counters of one exit; exit code 1 when something leaks",
                 NULL, cli_test, false},
-        {"cache", "stats | flush [NAME]", "the cache; flush NAME takes it and everything under it", NULL, cli_cache, false},
+        {"filter", "[off DURATION [RULE] | on [RULE]]", "a pause of the filter, by rule (name or number) or of all",
+                "filter                     what is paused, and for how long still\n"
+                "filter off DURATION        every filter rule is passed over, 1s to 7d; it ends by itself\n"
+                "filter off DURATION RULE   one rule is\n"
+                "filter on                  ends every pause\n"
+                "filter on RULE             ends one rule's\n"
+                "A pause outlives a reload, not a restart.\n",
+                cli_filter, false},
+        {"cache", "stats | flush [NAME [--exact]]", "the cache; flush NAME takes it and everything under it, --exact the name alone", NULL, cli_cache,
+                false},
+        {"log", "[-n N] [--follow] [--name PART] [--client ADDRESS] [--blocked]", "the query log: who asked what, and what became of it",
+                "-n N               the newest N that match (20, at most 10000), oldest first\n"
+                "--follow           goes on with what comes\n"
+                "--name PART        names with this part\n"
+                "--client ADDRESS   of one client\n"
+                "--blocked          what was blocked\n"
+                "--json             an object a line\n"
+                "It is kept while server.log.queries is true.\n",
+                cli_log, false},
+        {"top", "[N] [--watch]", "the busiest names, clients and blocked names of the last hour",
+                "N         so many of each (10, at most 1000)\n"
+                "--watch   again every two seconds, until Ctrl-C\n"
+                "A count with ~ may be too high. --json has those since the start too.\n",
+                cli_top, false},
         {"reload", "", "reads the configuration and everything it names again; returns the outcome", NULL, cli_reload, false},
         {"check", "FILE", "validates a configuration; exit code 2 when it has errors", NULL, cli_check, false},
         {"load", "latency|flood …", "the load generator; `nameway load --help`", NULL, run_load, true},
-        {"filter", NULL, NULL, NULL, cli_later, true},
         {"lease", NULL, NULL, NULL, cli_later, true},
-        {"log", NULL, NULL, NULL, cli_later, true},
-        {"top", NULL, NULL, NULL, cli_later, true},
         {"kernel", NULL, NULL, NULL, cli_later, true},
         {"import", "dnsmasq FILE…", "prints a dnsmasq configuration as ours; names each line it could not carry over",
                 "The DNS side: servers, domains, hosts, records, block lines, nft sets. Files that these name are read too. The result goes to\n"

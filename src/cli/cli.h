@@ -43,6 +43,9 @@ int cli_rules(struct cli *c, int argc, char **argv);
 int cli_ways(struct cli *c, int argc, char **argv);
 int cli_way(struct cli *c, int argc, char **argv);
 int cli_test(struct cli *c, int argc, char **argv);
+int cli_filter(struct cli *c, int argc, char **argv);
+int cli_log(struct cli *c, int argc, char **argv);
+int cli_top(struct cli *c, int argc, char **argv);
 int cli_cache(struct cli *c, int argc, char **argv);
 int cli_reload(struct cli *c, int argc, char **argv);
 int cli_check(struct cli *c, int argc, char **argv);
@@ -61,4 +64,8 @@ void print_rules(FILE *out, const json_t *r);
 void print_ways(FILE *out, const json_t *w);
 void print_test(FILE *out, const json_t *t);
 void print_cache(FILE *out, const json_t *c);
+void print_pauses(FILE *out, const json_t *f);
+void print_pause_lines(FILE *out, const json_t *f, const char *prefix); /* only what is paused */
+void print_log(FILE *out, const json_t *answer);
+void print_top(FILE *out, const json_t *top);
 void print_said(FILE *out, const json_t *j);

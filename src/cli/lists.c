@@ -18,9 +18,9 @@ void print_lists(FILE *out, const json_t *all)
 	size_t i;
 	json_t *l;
 	char age[WORDS_MAX], bytes[WORDS_MAX];
-	const char *const head[] = {"LIST", "FORMAT", "NAMES", "PREFIXES", "FILES", "AGE", "EDITS", "NOT UNDERSTOOD", ""};
-	table_begin(&t, "llrrrrrrl");
-	for (unsigned k = 0; k < 9; k++)
+	const char *const head[] = {"LIST", "FORMAT", "NAMES", "PREFIXES", "HITS", "FILES", "AGE", "EDITS", "NOT UNDERSTOOD", ""};
+	table_begin(&t, "llrrrrrrrl");
+	for (unsigned k = 0; k < 10; k++)
 		table_cell(&t, "%s", head[k]);
 	json_array_foreach(json_object_get(all, "lists"), i, l)
 	{
@@ -29,6 +29,7 @@ void print_lists(FILE *out, const json_t *all)
 		table_cell(&t, "%s", text_of(l, "format"));
 		table_cell(&t, "%lld", (long long)int_of(l, "names"));
 		table_cell(&t, "%lld", (long long)int_of(l, "prefix_ranges"));
+		table_cell(&t, "%lld", (long long)int_of(l, "hits"));
 		table_cell(&t, "%zu", json_array_size(json_object_get(text, "files")));
 		table_cell(&t, "%s", text ? words_age(age, int_of(text, "age_s")) : "-");
 		table_cell(
@@ -76,8 +77,8 @@ void print_list(FILE *out, const json_t *l)
 		print_text(out, json_object_get(l, "text"));
 	else
 		fputs("  no file yet\n", out);
-	fprintf(out, "  last update: %lld came, %lld went\n", (long long)int_of(l, "last_added"),
-	        (long long)int_of(l, "last_removed"));
+	fprintf(out, "  last update: %lld came, %lld went; decided %lld times\n", (long long)int_of(l, "last_added"),
+	        (long long)int_of(l, "last_removed"), (long long)int_of(l, "hits"));
 	if (json_array_size(json_object_get(l, "added")))
 		fprintf(out, "  added live: %s\n", joined(json_object_get(l, "added"), " ", ""));
 	if (json_array_size(json_object_get(l, "removed")))

@@ -15,6 +15,17 @@ static void condition(struct table *t, const json_t *r, const char *key, const c
 		table_cell(t, "%s", yes);
 }
 
+/* "cname target (paused for 5m)" */
+static void action(struct table *t, const json_t *r)
+{
+	char age[WORDS_MAX], paused[WORDS_MAX + 32] = "";
+	const char *targets = joined(json_object_get(r, "targets"), " ", "");
+	if (int_of(r, "paused_s"))
+		snprintf(paused, sizeof(paused), " (paused for %s)", words_age(age, int_of(r, "paused_s")));
+	table_cell(t, "%s%s%s%s%s", text_of(r, "action"), targets[0] ? " " : "", targets,
+	        json_is_true(json_object_get(r, "enabled")) ? "" : " (disabled)", paused);
+}
+
 static void print_filters(FILE *out, const json_t *rules)
 {
 	struct table t;
@@ -30,7 +41,7 @@ static void print_filters(FILE *out, const json_t *rules)
 		table_cell(&t, "%s", text_of(r, "name"));
 		condition(&t, r, "clients", "except_clients");
 		condition(&t, r, "names", "except_names");
-		table_cell(&t, "%s%s", text_of(r, "action"), json_is_true(json_object_get(r, "enabled")) ? "" : " (disabled)");
+		action(&t, r);
 		table_cell(&t, "%lld", (long long)int_of(r, "hits"));
 		table_cell(&t, "%s", text_of(r, "place"));
 	}

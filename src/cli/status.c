@@ -23,6 +23,18 @@ static void print_counters(FILE *out, const json_t *s)
 	        100 * json_number_value(json_object_get(cache, "hit_share")));
 }
 
+static void print_query_log(FILE *out, const json_t *log)
+{
+	char bytes[WORDS_MAX];
+	if (!json_is_object(log))
+		return;
+	fprintf(out, "log       %s%s; %s kept", json_is_true(json_object_get(log, "on")) ? "on" : "off",
+	        json_is_true(json_object_get(log, "failing")) ? ", cannot be written" : "", words_bytes(bytes, int_of(log, "bytes")));
+	if (int_of(log, "lost"))
+		fprintf(out, ", %lld records lost", (long long)int_of(log, "lost"));
+	fputc('\n', out);
+}
+
 static void print_steering(FILE *out, const json_t *s)
 {
 	const json_t *steer = json_object_get(s, "steering"), *table = json_object_get(steer, "table");
@@ -138,7 +150,9 @@ void print_status(FILE *out, const json_t *s)
 	        (long long)int_of(s, "workers"),
 	        json_is_true(json_object_get(s, "serving")) ? "" : ", still loading its lists: not serving yet");
 	print_counters(out, s);
+	print_query_log(out, json_object_get(s, "query_log"));
 	print_steering(out, s);
+	print_pause_lines(out, json_object_get(s, "filter"), "PAUSED    ");
 	print_status_lists(out, json_object_get(s, "lists"));
 	print_status_ways(out, json_object_get(s, "ways"));
 	print_upstreams(out, json_object_get(s, "upstreams"));
@@ -162,22 +176,38 @@ void print_cache(FILE *out, const json_t *c)
 		return;
 	}
 	fprintf(out,
-	        "%lld answers, %s of %s\n%lld hits, %lld misses: %.1f %% hits\n%lld put, %lld evicted, %lld too large, %lld "
-	        "without room\n",
+	        "%lld answers, %s of %s\n%lld hits, %lld misses: %.1f %% hits\n%lld given out stale, %lld asked again before their end\n"
+	        "%lld put, %lld evicted, %lld too large, %lld without room\n",
 	        (long long)int_of(c, "entries"), words_bytes(used, int_of(c, "bytes")), words_bytes(all, int_of(c, "bytes_max")),
 	        (long long)int_of(c, "hits"), (long long)int_of(c, "misses"),
-	        100 * json_number_value(json_object_get(c, "hit_share")), (long long)int_of(c, "puts"),
+	        100 * json_number_value(json_object_get(c, "hit_share")), (long long)int_of(c, "stale"),
+	        (long long)int_of(c, "prefetches"), (long long)int_of(c, "puts"),
 	        (long long)int_of(c, "evictions"), (long long)int_of(c, "too_big"), (long long)int_of(c, "no_room"));
 }
 
 int cli_cache(struct cli *c, int argc, char **argv)
 {
+	static const char usage[] = "cache stats | cache flush [NAME [--exact]]";
+	const char *name = NULL;
+	bool is_exact = false;
 	if (argc == 2 && !strcmp(argv[1], "stats"))
 		return cli_show(c, json_pack("{s:s}", "verb", "cache-stats"), print_cache);
-	if ((argc != 2 && argc != 3) || strcmp(argv[1], "flush"))
-		return cli_usage(c, "cache stats | cache flush [NAME]");
+	if (argc < 2 || strcmp(argv[1], "flush"))
+		return cli_usage(c, "%s", usage);
+	for (int i = 2; i < argc; i++) {
+		if (!strcmp(argv[i], "--exact"))
+			is_exact = true;
+		else if (name || argv[i][0] == '-')
+			return cli_usage(c, "%s", usage);
+		else
+			name = argv[i];
+	}
+	if (is_exact && !name)
+		return cli_usage(c, "%s", usage);
 	json_t *request = json_pack("{s:s}", "verb", "cache-flush");
-	if (argc == 3 && json_object_set_new(request, "name", json_string(argv[2])) < 0) {
+	if (is_exact)
+		json_object_set_new(request, "exact", json_true());
+	if (name && json_object_set_new(request, "name", json_string(name)) < 0) {
 		json_decref(request);
 		return cli_usage(c, "a name is UTF-8 text");
 	}

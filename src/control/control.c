@@ -26,6 +26,11 @@ static const struct verb {
         {"rules", false, verb_rules},
         {"ways", false, verb_ways},
         {"test-way", false, verb_test_way},
+        {"filter", false, verb_filter},
+        {"filter-off", true, verb_filter_off},
+        {"filter-on", true, verb_filter_on},
+        {"log", false, verb_log},
+        {"top", false, verb_top},
         {"cache-stats", false, verb_cache_stats},
         {"cache-flush", true, verb_cache_flush},
         {"reload", true, NULL},
@@ -33,7 +38,7 @@ static const struct verb {
 };
 
 /* Beginnings of verbs that later versions carry. */
-static const char *const later[] = {"filter", "lease", "log", "top", "kernel", "import", "export", "zone", "leases"};
+static const char *const later[] = {"lease", "kernel", "import", "export", "zone", "leases"};
 
 static const struct verb *find_verb(const char *name)
 {

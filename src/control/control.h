@@ -5,15 +5,18 @@
  * control thread, over snapshots and counters: never on a packet's path.
  *
  * Verbs here and their arguments (docs/internals/control.md has every result):
- *   status | rules | ways | test-way {name} | cache-stats | cache-flush {name?} |
+ *   status | rules | ways | test-way {name} | cache-stats | cache-flush {name?, exact?} |
  *   explain {name, type?, client?, client_address?, client_interface?, client_mac?} |
+ *   filter | filter-off {duration_s, rule?} | filter-on {rule?} | log {count?, name?, client?, outcome?, cursor?} | top {count?} |
  *   list {name?} | list-reload {name, accept?} | list-add/list-remove {name, entries[]} | list-diff {name, text, path?} */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
+#include "control/pauses.h"
 #include "dns/worker.h"
 #include "policy/lists.h"
 #include "stat/alarms.h"
+#include "stat/query_log.h"
 #include "steer/proto.h"
 
 enum { CONTROL_REQUEST_MAX = 1 << 20, CONTROL_CLIENTS_MAX = 32, CONTROL_WAIT_MS = 30000 };
@@ -24,6 +27,8 @@ struct control_env {
 	struct cache *cache;
 	struct holds *holds;
 	struct alarms *alarms;
+	struct query_log *queries; /* NULL: it could not be made */
+	struct pauses *pauses;
 	const struct steer_shared *steer;
 	struct worker **workers;
 	unsigned worker_count;

@@ -30,7 +30,15 @@ const char *block_text(enum block_kind kind);
 json_t *way_state_text(const struct control_env *env, const struct snapshot *s, int way);
 bool way_bit(const struct control_env *env, const struct snapshot *s, int way,
         char which /* 'd' down and closed, 'o' down with a fallback, '6' no IPv6 */);
+/* A counter by rule or list, over all workers. */
+uint64_t worker_sum(const struct control_env *env, unsigned number, uint64_t (*of)(const struct worker *w, unsigned number));
 int way_exit(const struct control_env *env, const struct snapshot *s, int way); /* after fallbacks; -1: the main table */
+
+/* filter.c: {"all": null or {left_s, until}, "rules": [{rule, name, left_s, until}]}; how long a rule is passed over, by its own pause or that of all. */
+json_t *filter_json(const struct control_env *env, const struct config *c);
+uint32_t filter_left_s(const struct control_env *env, const struct config *c, unsigned rule);
+/* queries.c: {on, records, lost, bytes, files, failing}, or null. */
+json_t *queries_json(const struct control_env *env);
 
 int verb_status(const struct control_env *env, const json_t *request, json_t **ret);
 int verb_cache_stats(const struct control_env *env, const json_t *request, json_t **ret);
@@ -43,4 +51,9 @@ int verb_list_diff(const struct control_env *env, const json_t *request, json_t 
 int verb_rules(const struct control_env *env, const json_t *request, json_t **ret);
 int verb_ways(const struct control_env *env, const json_t *request, json_t **ret);
 int verb_test_way(const struct control_env *env, const json_t *request, json_t **ret);
+int verb_filter(const struct control_env *env, const json_t *request, json_t **ret);
+int verb_filter_off(const struct control_env *env, const json_t *request, json_t **ret);
+int verb_filter_on(const struct control_env *env, const json_t *request, json_t **ret);
+int verb_log(const struct control_env *env, const json_t *request, json_t **ret);
+int verb_top(const struct control_env *env, const json_t *request, json_t **ret);
 int verb_explain(const struct control_env *env, const json_t *request, json_t **ret);

@@ -55,6 +55,5 @@ enum explain_kind { FOR_FILTER, FOR_STEER };
 int explain_list_of(const struct explain *x, enum explain_kind kind, const struct ids *lists, unsigned name);
 /* {"list", "name", "entry", file, line} of the entry that makes `list` hold name `name` of the chain. */
 json_t *explain_entry(struct explain *x, unsigned list, unsigned name);
-bool explain_is_paused(const struct explain *x, unsigned filter_rule);
 void explain_filter_losers(struct explain *x, const struct verdict *v, json_t *lost);
 void explain_steer_losers(struct explain *x, const struct steer_result *s, json_t *lost);

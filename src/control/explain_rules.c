@@ -148,21 +148,15 @@ static void add_loser(json_t *lost, json_t *rule, json_t *why, json_t *entry)
 
 /* --- filter --- */
 
-bool explain_is_paused(const struct explain *x, unsigned filter_rule)
-{
-	const struct filter_pause *pause = x->env->pause;
-	uint32_t now_s = (uint32_t)(clock_ms() / 1000);
-	return pause && (atomic_load(&pause->all_until_s) > now_s || atomic_load(&pause->rule_until_s[filter_rule]) > now_s);
-}
-
 static json_t *why_filter_lost(struct explain *x, unsigned rule, int winner, json_t **ret_entry)
 {
 	const struct cfg_filter *f = &x->snap->config->filters[rule];
 	int except;
+	uint32_t paused_s = filter_left_s(x->env, x->snap->config, rule);
 	if (!f->enabled)
 		return json_string("it is disabled");
-	if (explain_is_paused(x, rule))
-		return json_string("it is switched off for a while (nameway filter off)");
+	if (paused_s)
+		return control_textf("it is paused (`filter off`) for %u s more", paused_s);
 	enum explain_is is = explain_is_for(x, &f->clients, &f->except_clients, &except);
 	if (is == IS_NOT)
 		return why_not_client(x, &f->clients, except);

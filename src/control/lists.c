@@ -39,6 +39,22 @@ static int find(const struct control_env *env, const char *name, json_t **ret)
 	return list;
 }
 
+/* Numbers of lists are of a configuration: what changed since the text was made finds its list by name. */
+static void add_hits(const struct control_env *env, json_t *all)
+{
+	const struct snapshot *s = env->snapshot_take(env->ctx);
+	size_t i;
+	json_t *l;
+	json_array_foreach(all, i, l)
+	{
+		const char *name = json_string_value(json_object_get(l, "name"));
+		for (unsigned k = 0; s && name && k < s->config->list_count; k++)
+			if (!strcmp(s->config->lists[k].name, name))
+				json_object_set_new(l, "hits", json_integer((json_int_t)worker_sum(env, k, worker_list_hits)));
+	}
+	env->snapshot_give(env->ctx, s);
+}
+
 static int print(const struct control_env *env, int list, json_t **ret)
 {
 	struct buf b;
@@ -46,9 +62,13 @@ static int print(const struct control_env *env, int list, json_t **ret)
 	int r = lists_print_json(env->lists, list, &b);
 	json_t *j = r == 0 ? json_loadb(b.bytes, b.len, 0, NULL) : NULL;
 	buf_free(&b);
-	if (j)
-		*ret = j;
-	return r < 0 ? r : j ? 0 : -ENOMEM;
+	if (!j)
+		return r < 0 ? r : -ENOMEM;
+	json_t *one = list < 0 ? json_incref(json_object_get(j, "lists")) : json_pack("[O]", j);
+	add_hits(env, one);
+	json_decref(one);
+	*ret = j;
+	return 0;
 }
 
 int verb_list(const struct control_env *env, const json_t *request, json_t **ret)

@@ -51,7 +51,21 @@ const char *block_text(enum block_kind kind)
 	        [BLOCK_DROP] = "drop",
 	        [BLOCK_ANSWER] = "answer",
 	        [BLOCK_CNAME] = "cname"};
-	return texts[kind];
+	return texts[kind] ? texts[kind] : "?";
+}
+
+/* What is answered instead. */
+static void add_targets(json_t *j, const struct cfg_filter *f)
+{
+	char text[NAME_TEXT_MAX];
+	json_t *targets = json_array();
+	for (unsigned i = 0; f->block == BLOCK_ANSWER && i < f->answer_count; i++)
+		json_array_append_new(targets, json_string(addr_print(text, &f->answers[i])));
+	if (f->block == BLOCK_CNAME)
+		json_array_append_new(targets, control_text(name_to_text(text, f->cname.wire)));
+	if (json_array_size(targets))
+		json_object_set(j, "targets", targets);
+	json_decref(targets);
 }
 
 json_t *rule_json_filter(const struct config *c, unsigned rule)
@@ -60,6 +74,7 @@ json_t *rule_json_filter(const struct config *c, unsigned rule)
 	json_t *j = conditions(c, "filter", rule, f->name, f->enabled, &f->place);
 	add_ids(j, c, &f->clients, &f->except_clients, &f->names, &f->except_names);
 	json_object_set_new(j, "action", json_string(f->allow ? "allow" : block_text(f->block)));
+	add_targets(j, f);
 	return j;
 }
 
@@ -131,11 +146,11 @@ static void add_missing(json_t *to, json_t *from)
 		json_object_update_missing(to, from);
 }
 
-static uint64_t sum_hits(const struct control_env *env, unsigned rule, uint64_t (*of)(const struct worker *w, unsigned rule))
+uint64_t worker_sum(const struct control_env *env, unsigned number, uint64_t (*of)(const struct worker *w, unsigned number))
 {
 	uint64_t n = 0;
 	for (unsigned i = 0; i < env->worker_count; i++)
-		n += of(env->workers[i], rule);
+		n += of(env->workers[i], number);
 	return n;
 }
 
@@ -151,12 +166,14 @@ int verb_rules(const struct control_env *env, const json_t *request, json_t **re
 	json_t *filter = json_array(), *steer = json_array();
 	for (unsigned i = 0; i < s->config->filter_count; i++) {
 		json_t *j = rule_json_filter(s->config, i);
-		json_object_set_new(j, "hits", json_integer((json_int_t)sum_hits(env, i, worker_filter_hits)));
+		json_object_set_new(j, "hits", json_integer((json_int_t)worker_sum(env, i, worker_filter_hits)));
+		if (filter_left_s(env, s->config, i))
+			json_object_set_new(j, "paused_s", json_integer(filter_left_s(env, s->config, i)));
 		json_array_append_new(filter, j);
 	}
 	for (unsigned i = 0; i < s->config->steer_count; i++) {
 		json_t *j = rule_json_steer(s->config, i);
-		json_object_set_new(j, "hits", json_integer((json_int_t)sum_hits(env, i, worker_steer_hits)));
+		json_object_set_new(j, "hits", json_integer((json_int_t)worker_sum(env, i, worker_steer_hits)));
 		add_missing(j, find_named(json_object_get(kernel, "rules"), "id", json_string_value(json_object_get(j, "id"))));
 		json_array_append_new(steer, j);
 	}

@@ -60,9 +60,9 @@ static json_t *cache_json(const struct control_env *env)
 	struct cache_stat s;
 	cache_stat(env->cache, &s);
 	uint64_t asked = s.hits + s.misses;
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "entries", (json_int_t)s.entries, "bytes",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "entries", (json_int_t)s.entries, "bytes",
 	        (json_int_t)s.bytes, "bytes_max", (json_int_t)s.bytes_max, "hits", (json_int_t)s.hits, "misses",
-	        (json_int_t)s.misses, "puts", (json_int_t)s.puts, "evictions", (json_int_t)s.evictions, "too_big",
+	        (json_int_t)s.misses, "stale", (json_int_t)s.stale, "prefetches", (json_int_t)s.prefetches, "puts", (json_int_t)s.puts, "evictions", (json_int_t)s.evictions, "too_big",
 	        (json_int_t)s.too_big, "no_room", (json_int_t)s.no_room, "hit_share",
 	        asked ? (double)s.hits / (double)asked : 0.0);
 }
@@ -220,6 +220,7 @@ int verb_status(const struct control_env *env, const json_t *request, json_t **r
 	json_object_set_new(j, "queries", rate(env));
 	json_object_set_new(j, "counters", counters(env));
 	json_object_set_new(j, "cache", cache_json(env));
+	json_object_set_new(j, "query_log", queries_json(env));
 	json_object_set_new(j, "holds", json_pack("{s:I}", "count", (json_int_t)holds_count(env->holds)));
 	json_object_set_new(j, "lists", short_lists(env));
 	json_object_set_new(j, "steering", steering(env, kernel));
@@ -229,6 +230,7 @@ int verb_status(const struct control_env *env, const json_t *request, json_t **r
 	if (s) {
 		json_object_set_new(j, "serial", json_integer(s->serial));
 		json_object_set_new(j, "ways", ways(env, s, kernel));
+		json_object_set_new(j, "filter", filter_json(env, s->config));
 		json_object_set_new(j, "upstreams", upstreams(env));
 	}
 	env->snapshot_give(env->ctx, s);
@@ -256,6 +258,9 @@ int verb_cache_flush(const struct control_env *env, const json_t *request, json_
 			return control_fail(ret, NW_EMALFORMED, "`%.128s` is no name", name ? name : "");
 	}
 	bool is_all = !text || json_is_null(text);
+	bool is_exact = json_is_true(json_object_get(request, "exact"));
+	if (is_exact && is_all)
+		return control_fail(ret, NW_EMALFORMED, "`exact` needs a `name`");
 	unsigned count = cache_flush(env->cache, is_all ? NULL : &n);
 	*ret = json_pack("{s:i}", "flushed", (int)count);
 	return *ret ? 0 : -ENOMEM;

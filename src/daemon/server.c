@@ -300,6 +300,7 @@ static void do_chores(struct server *s)
 	if (now >= barrier_at) {
 		barrier_at = now + BARRIER_LOOK_MS;
 		look_at_barrier(s);
+		server_queries_look(s);
 	}
 	if (now >= tidy_at) {
 		tidy_at = now + TICK_MS;
@@ -363,7 +364,11 @@ static int server_open(struct server *s, const struct server_args *args)
 	if (r == 0)
 		r = lists_new(&s->lists, args->state_fd, &hooks);
 	if (r == 0)
+		r = server_queries_open(s);
+	if (r == 0)
 		r = make_workers(s);
+	if (r == 0)
+		server_queries_attach(s);
 	if (args->state_fd < 0)
 		alarm_set(s->alarms, "state", "the `state` directory cannot be used: lists and set contents live in memory only. Mend: make it writable for server.user");
 	return r;
@@ -420,6 +425,7 @@ int server_main(const struct server_args *args)
 	pthread_join(s.compiler, NULL);
 	for (unsigned i = 0; i < s.worker_count; i++)
 		worker_stop(s.workers[i]);
+	server_queries_close(&s);
 	if (args->state_fd >= 0)
 		journal_holds(&s, true);
 	return 0;

@@ -118,7 +118,7 @@ static void write_line(int fd, const char *line)
 static void run_control(struct server *s, struct job *j)
 {
 	struct control_job *c = (struct control_job *)j;
-	struct control_env env = { .ctx = s, .lists = s->lists, .cache = s->cache, .holds = s->holds, .alarms = s->alarms, .steer = s->shared, .workers = s->workers,
+	struct control_env env = { .ctx = s, .lists = s->lists, .cache = s->cache, .holds = s->holds, .alarms = s->alarms, .queries = s->queries, .pauses = s->pauses, .steer = s->shared, .workers = s->workers,
 		.worker_count = s->worker_count, .started_ms = s->started_ms, .snapshot_take = snapshot_take, .snapshot_give = snapshot_give, .ask_enforcer = ask_enforcer,
 		.name_seed = s->worker_shared.name_seed, .on_compiler = on_compiler, .list_reload = list_reload, .links = links_of };
 	void *text = NULL;

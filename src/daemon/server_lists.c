@@ -139,8 +139,12 @@ static void switch_to(struct server *s, struct snapshot *n)
 {
 	struct snapshot *old = s->now;
 	bool is_config_new = !old || old->config != n->config;
+	if (is_config_new)
+		server_queries_before_switch(s, n);
 	for (unsigned i = 0; i < s->worker_count; i++)
 		worker_switch(s->workers[i], n);
+	if (is_config_new)
+		server_queries_after_switch(s, n);
 	s->now = n;
 	pthread_mutex_lock(&s->snap_lock);
 	while (s->shown_users)

@@ -70,6 +70,10 @@ struct server {
 	pthread_mutex_t holds_lock;         /* walk, sweep and journal: one at a time */
 	struct lists *lists;
 	struct alarms *alarms;
+	struct query_log *queries;
+	struct pauses *pauses;
+	pthread_mutex_t names_lock;
+	struct rule_names *names[2];        /* of the newest two configurations, newest first */
 	struct worker_shared worker_shared;
 	struct worker *workers[ENFORCER_CHANNELS_MAX];
 	unsigned worker_count;
@@ -138,6 +142,14 @@ void sets_refill(struct server *s, const struct list_update *u /* NULL: judge ev
 void sets_release(struct server *s, const struct list_update *u, const struct snapshot *snap);
 void sets_restore(struct server *s, const struct snapshot *snap);
 int sets_resend(struct server *s, const struct snapshot *snap);
+
+/* server_queries.c: the query log and the pauses. The switches: compiler thread, around worker_switch to another configuration. */
+int server_queries_open(struct server *s);
+void server_queries_attach(struct server *s); /* after the workers were made */
+void server_queries_close(struct server *s);  /* after they were stopped: what is left is written */
+void server_queries_look(struct server *s);
+void server_queries_before_switch(struct server *s, const struct snapshot *next);
+void server_queries_after_switch(struct server *s, const struct snapshot *now);
 
 void *control_main(void *server);
 void control_take(struct server *s, int client_fd, int request_fd, bool may_change);

@@ -168,7 +168,8 @@ int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned
 	w->number = number;
 	w->steer_fd = steer_fd;
 	struct resolver_env env = { .ctx = w, .take_socket = take_socket };
-	int r = loop_new(&w->loop);
+	w->ring = query_ring_new();
+	int r = w->ring ? loop_new(&w->loop) : -ENOMEM;
 	if (r == 0)
 		r = barrier_open(w);
 	if (r == 0)
@@ -265,6 +266,8 @@ static void do_switch(struct worker *w, void *arg)
 		atomic_store(&w->filter_hits[i], 0);
 		atomic_store(&w->steer_hits[i], 0);
 	}
+	for (unsigned i = 0; i < CONFIG_LISTS_MAX; i++)
+		atomic_store(&w->list_hits[i], 0);
 }
 
 void worker_switch(struct worker *w, const struct snapshot *s)
@@ -383,6 +386,7 @@ void worker_free(struct worker *w)
 	tcp_server_free(w->tcp);
 	udp_server_free(w->udp);
 	loop_free(w->loop);
+	query_ring_free(w->ring);
 	for (unsigned i = 0; i < w->query_chunks; i++) {
 		for (unsigned k = 0; k < CHUNK; k++) {
 			free(w->chunk[i][k].copy);
@@ -407,4 +411,14 @@ uint64_t worker_filter_hits(const struct worker *w, unsigned rule)
 uint64_t worker_steer_hits(const struct worker *w, unsigned rule)
 {
 	return atomic_load_explicit(&w->steer_hits[rule], memory_order_relaxed);
+}
+
+uint64_t worker_list_hits(const struct worker *w, unsigned list)
+{
+	return atomic_load_explicit(&w->list_hits[list], memory_order_relaxed);
+}
+
+struct query_ring *worker_ring(struct worker *w)
+{
+	return w->ring;
 }

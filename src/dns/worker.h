@@ -10,6 +10,7 @@
 #include "local/local.h"
 #include "net/loop.h"
 #include "resolve/upstream.h"
+#include "stat/query_log.h"
 #include "steer/holds.h"
 #include "steer/proto.h"
 
@@ -30,6 +31,7 @@ struct worker_shared {
 	/* Way-bound sockets for a group's server, brought by the parent; -EAGAIN: none now, asked for. Any worker thread. */
 	int (*take_socket)(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);
 	void *take_ctx;
+	struct filter_pause *pause;     /* rules that `filter off` passes over */
 	uint64_t name_seed;             /* of the hashes of whole names in cache and holds: the index's may change when it is rebuilt */
 };
 
@@ -47,4 +49,6 @@ uint64_t worker_counter(const struct worker *w, enum worker_counter c);
 /* Per filter and steer rule of the snapshot in use: how often it decided. Reset by a switch that changes the rules. */
 uint64_t worker_filter_hits(const struct worker *w, unsigned rule);
 uint64_t worker_steer_hits(const struct worker *w, unsigned rule);
+uint64_t worker_list_hits(const struct worker *w, unsigned list); /* the same by list of the configuration: how often it decided a filter or steer rule */
+struct query_ring *worker_ring(struct worker *w); /* what it recorded; for the query log. As long as the worker */
 unsigned worker_upstreams(struct worker *w, struct upstream_stat *ret, unsigned max); /* runs in the worker; main thread waits */

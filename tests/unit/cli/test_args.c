@@ -86,6 +86,18 @@ static void lines_make_requests(void **ctx)
 	assert_request("cache stats", "{\"verb\":\"cache-stats\"}");
 	assert_request("cache flush", "{\"verb\":\"cache-flush\"}");
 	assert_request("cache flush a.example", "{\"name\":\"a.example\",\"verb\":\"cache-flush\"}");
+	assert_request("cache flush --exact a.example", "{\"exact\":true,\"name\":\"a.example\",\"verb\":\"cache-flush\"}");
+	assert_request("cache flush a.example --exact", "{\"exact\":true,\"name\":\"a.example\",\"verb\":\"cache-flush\"}");
+	assert_request("filter", "{\"verb\":\"filter\"}");
+	assert_request("filter off 30m", "{\"duration_s\":1800,\"verb\":\"filter-off\"}");
+	assert_request("filter off 1d2h3m4s ads", "{\"duration_s\":93784,\"rule\":\"ads\",\"verb\":\"filter-off\"}");
+	assert_request("filter on", "{\"verb\":\"filter-on\"}");
+	assert_request("filter on 2", "{\"rule\":\"2\",\"verb\":\"filter-on\"}");
+	assert_request("log", "{\"verb\":\"log\"}");
+	assert_request("log -n 5 --name ads --client 192.0.2.1 --blocked",
+	        "{\"client\":\"192.0.2.1\",\"count\":5,\"name\":\"ads\",\"outcome\":\"blocked\",\"verb\":\"log\"}");
+	assert_request("top", "{\"verb\":\"top\"}");
+	assert_request("top 30", "{\"count\":30,\"verb\":\"top\"}");
 	assert_request("reload", "{\"verb\":\"reload\"}");
 }
 
@@ -112,13 +124,27 @@ static void wrong_lines_ask_nothing(void **ctx)
 	assert_usage("test tunnel1", "test way NAME");
 	assert_usage("cache", "cache stats | cache flush");
 	assert_usage("cache flush a b", "cache stats | cache flush");
+	assert_usage("cache flush --exact", "cache stats | cache flush");
+	assert_usage("cache flush --wat a", "cache stats | cache flush");
+	assert_usage("filter pause", "filter off DURATION");
+	assert_usage("filter off", "filter off DURATION");
+	assert_usage("filter off 30", "no duration");
+	assert_usage("filter off -5m", "no duration");
+	assert_usage("filter off 5m ads more", "filter off DURATION");
+	assert_usage("filter on ads more", "filter off DURATION");
+	assert_usage("log x", "no option `x`");
+	assert_usage("log -n", "`-n` needs a value");
+	assert_usage("log -n x", "is no number");
+	assert_usage("log -n 10001", "up to 10000");
+	assert_usage("top x", "is no number");
+	assert_usage("top --watch --json", "--watch is for people");
 	assert_usage("check", "check FILE");
 }
 
 static void later_verbs_are_refused_by_name(void **ctx)
 {
 	static const char *const later[] = {
-	        "filter off 5m", "lease list", "log --follow", "top", "kernel attach", "import dnsmasq f"};
+	        "lease list", "kernel attach", "import dnsmasq f"};
 	(void)ctx;
 	for (unsigned i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		assert_usage(later[i], "is not in this version");
@@ -131,7 +157,7 @@ static void later_verbs_are_refused_by_name(void **ctx)
 static void every_verb_has_help(void **ctx)
 {
 	static const char *const verbs[] = {
-	        "status", "explain", "list", "rules", "ways", "way", "test", "cache", "reload", "check"};
+	        "status", "explain", "list", "rules", "ways", "way", "test", "cache", "filter", "log", "top", "reload", "check"};
 	(void)ctx;
 	for (unsigned i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		char words[64];
@@ -182,6 +208,58 @@ static void answers_and_exit_codes(void **ctx)
 	shown_free(&s);
 	s = run("status");
 	assert_int_equal(s.code, EXIT_NO);
+	shown_free(&s);
+}
+
+/* Three answers, then the server is gone. */
+static unsigned rounds;
+static int fake_follow(struct cli *c, json_t *request, json_t **ret)
+{
+	(void)c;
+	json_decref(last.request);
+	last.request = request;
+	if (rounds && json_integer_value(json_object_get(request, "cursor")) != (json_int_t)(40 + rounds))
+		fail_msg("round %u: another cursor", rounds);
+	if (++rounds == 4)
+		return EXIT_NO;
+	*ret = json_pack("{s:b, s:i, s:[{s:I, s:s, s:s, s:s, s:s, s:s, s:i}]}", "on", 1, "cursor", (int)(40 + rounds), "records", "at_ms",
+	        (json_int_t)1790000000007, "client", "192.0.2.1", "name", rounds == 2 ? "two.example" : "other.example", "type", "A", "rcode",
+	        "NOERROR", "outcome", "cached", "took_us", 85);
+	return 0;
+}
+
+static void following_asks_with_the_cursor(void **ctx)
+{
+	(void)ctx;
+	rounds = 0;
+	struct shown s = show(fake_follow, NULL, "log --follow --name example");
+	assert_int_equal(s.code, EXIT_NO);
+	assert_int_equal(rounds, 4);
+	assert_has(s.out, "  192.0.2.1        A      two.example  NOERROR cached  0.1 ms\n");
+	assert_string_equal(json_string_value(json_object_get(last.request, "name")), "example");
+	assert_int_equal(json_integer_value(json_object_get(last.request, "count")), 5000);
+	shown_free(&s);
+	rounds = 0;
+	s = show(fake_follow, NULL, "log --json -f");
+	char *line = s.out;
+	for (unsigned i = 0; i < 3; i++) {
+		json_t *j = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+		assert_non_null(j);
+		json_decref(j);
+		line = strchr(line, '\n') + 1;
+	}
+	assert_string_equal(line, "");
+	shown_free(&s);
+}
+
+static void a_log_that_is_off_is_said(void **ctx)
+{
+	(void)ctx;
+	last.answer = "{\"on\":false,\"records\":[],\"cursor\":1}";
+	struct shown s = run("log");
+	assert_int_equal(s.code, 0);
+	assert_string_equal(s.out, "");
+	assert_has(s.err, "server.log.queries: true");
 	shown_free(&s);
 }
 
@@ -276,6 +354,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(later_verbs_are_refused_by_name, forget, forget),
 	        cmocka_unit_test_setup_teardown(every_verb_has_help, forget, forget),
 	        cmocka_unit_test_setup_teardown(answers_and_exit_codes, forget, forget),
+	        cmocka_unit_test_setup_teardown(following_asks_with_the_cursor, forget, forget),
+	        cmocka_unit_test_setup_teardown(a_log_that_is_off_is_said, forget, forget),
 	        cmocka_unit_test_setup_teardown(terminal_controls_are_not_passed_on, forget, forget),
 	        cmocka_unit_test_setup_teardown(a_file_to_compare, forget, forget),
 	        cmocka_unit_test_setup_teardown(check_says_what_is_wrong, forget, forget),

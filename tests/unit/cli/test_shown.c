@@ -142,6 +142,39 @@ static void lists_and_edits(void **ctx)
 	shown_free(&s);
 }
 
+static void the_log_and_the_busiest(void **ctx)
+{
+	struct world *w = *ctx;
+	for (unsigned i = 0; i < 3; i++)
+		world_asked(w, "www.vpn.example", "192.168.8.20", OUTCOME_CACHED, -1);
+	world_asked(w, "x.ads.example", "2001:db8::7", OUTCOME_BLOCKED, 1);
+	SHOWS(w, "log", "  192.168.8.20     A      www.vpn.example  NOERROR cached  0.1 ms\n",
+	        "  2001:db8::7      A      x.ads.example  NXDOMAIN blocked by content filter  0.1 ms\n");
+	SHOWS(w, "log --blocked --json", "\"name\":\"x.ads.example\"", "\"filter\":\"content filter\"");
+	struct shown s = show(ask_world, w, "log --client 192.168.8.20 -n 2");
+	assert_null(strstr(s.out, "ads"));
+	assert_non_null(strchr(s.out, '\n'));
+	shown_free(&s);
+	SHOWS(w, "top", "the last hour: 4 queries; 4 in the ", "QUERIES   SHARE  NAME\n      3  75.0 %  www.vpn.example\n",
+	        "      3  75.0 %  192.168.8.20\n      1  25.0 %  2001:db8::7\n", "BLOCKED NAME\n      1  25.0 %  x.ads.example\n");
+	SHOWS(w, "status", "log       on; ");
+	SHOWS(w, "list", "PREFIXES  HITS  FILES");
+}
+
+static void pauses(void **ctx)
+{
+	struct world *w = *ctx;
+	SHOWS(w, "filter", "every filter rule is in force\n");
+	struct shown s = show(ask_world, w, "status");
+	assert_null(strstr(s.out, "PAUSED"));
+	shown_free(&s);
+	SHOWS(w, "filter off 2h 2", "filter rule 2 `content filter` is passed over for ");
+	SHOWS(w, "rules", "nxdomain (paused for ");
+	SHOWS(w, "filter off 30m", "every filter rule is passed over for ", "filter rule 2 `content filter` is passed over for ");
+	SHOWS(w, "status", "PAUSED    every filter rule is passed over for ");
+	SHOWS(w, "filter on", "every filter rule is in force\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +183,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(an_address, set_up, tear_down),
 	        cmocka_unit_test_setup_teardown(rules_and_ways, set_up, tear_down),
 	        cmocka_unit_test_setup_teardown(lists_and_edits, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(the_log_and_the_busiest, set_up, tear_down),
+	        cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,9 +47,8 @@ static void requests_that_are_none(void **ctx)
 	world_refuses(w, "`verb`", "{}");
 	world_refuses(w, "`verb`", "[1]");
 	world_refuses(w, "there is no verb `stat`", "{\"verb\":\"stat\"}");
-	world_refuses(w, "`filter-off` is not in this version", "{\"verb\":\"filter-off\"}");
 	world_refuses(w, "`lease-list` is not in this version", "{\"verb\":\"lease-list\"}");
-	world_refuses(w, "`top` is not in this version", "{\"verb\":\"top\"}");
+	world_refuses(w, "`kernel` is not in this version", "{\"verb\":\"kernel\"}");
 	world_refuses(w, "parent", "{\"verb\":\"reload\"}");
 	world_refuses(w, "lacks a string `name`", "{\"verb\":\"explain\"}");
 	world_refuses(w, "lacks a string `name`", "{\"verb\":\"explain\",\"name\":7}");
@@ -57,9 +56,9 @@ static void requests_that_are_none(void **ctx)
 
 static void changes_need_the_right(void **ctx)
 {
-	static const char *const changing[] = {"list-reload", "list-add", "list-remove", "cache-flush"};
+	static const char *const changing[] = {"list-reload", "list-add", "list-remove", "cache-flush", "filter-off", "filter-on"};
 	int r;
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(changing) / sizeof(changing[0]); i++) {
 		json_t *j =
 		        world_ask(*ctx, false, &r, "{\"verb\":\"%s\",\"name\":\"ads\",\"entries\":[\"x.example\"]}", changing[i]);
 		assert_int_equal(r, NW_EREFUSED);
@@ -69,6 +68,9 @@ static void changes_need_the_right(void **ctx)
 	assert_true(control_verb_changes("reload"));
 	assert_true(control_verb_changes("way"));
 	assert_false(control_verb_changes("list"));
+	assert_false(control_verb_changes("filter"));
+	assert_false(control_verb_changes("log"));
+	assert_false(control_verb_changes("top"));
 	assert_false(control_verb_changes("no such"));
 	json_decref(world_ask(*ctx, false, &r, "{\"verb\":\"cache-stats\"}"));
 	assert_int_equal(r, 0);
@@ -267,6 +269,7 @@ static void the_cache(void **ctx)
 	json_decref(j);
 	world_refuses(w, "is no name", "{\"verb\":\"cache-flush\",\"name\":\"a..b\"}");
 	world_refuses(w, "is no name", "{\"verb\":\"cache-flush\",\"name\":3}");
+	world_refuses(w, "`exact` needs", "{\"verb\":\"cache-flush\",\"exact\":true}");
 }
 
 int main(void)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "world.h"
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include "../cache/answers.h"
 #include "base/clock.h"
@@ -80,6 +83,15 @@ static int list_reload(void *ctx, const char *list, bool accept, struct report *
 	return w->reload_result;
 }
 
+static const char *rule_name(void *ctx, uint32_t serial, bool is_steer, int rule, char buf[128])
+{
+	struct world *w = ctx;
+	(void)buf;
+	if (serial != w->snap.serial)
+		return NULL;
+	return is_steer ? w->snap.config->steers[rule].name : w->snap.config->filters[rule].name;
+}
+
 static const struct links *links_of(void *ctx)
 {
 	return &((struct world *)ctx)->links;
@@ -138,6 +150,54 @@ static void on_index_swapped(void *ctx, struct index *ix)
 		make_policy(w);
 }
 
+static void make_queries(struct world *w)
+{
+	struct query_log_settings s = {.is_on = true, .keep_s = 3600, .bytes_max = 1 << 20, .ctx = w, .rule_name = rule_name};
+	strcpy(w->dir, "/tmp/nameway-test-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	w->dir_fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w->ring = query_ring_new();
+	assert_int_equal(query_log_new(&w->env.queries, w->dir_fd), 0);
+	query_log_attach(w->env.queries, w->ring);
+	query_log_configure(w->env.queries, &s);
+	w->snap.config->server.log_queries = true;
+	w->env.pauses = pauses_new();
+	pauses_after_switch(w->env.pauses, w->snap.config);
+}
+
+static void end_queries(struct world *w)
+{
+	query_log_free(w->env.queries);
+	query_ring_free(w->ring);
+	pauses_free(w->env.pauses);
+	DIR *d = opendir(w->dir);
+	for (struct dirent *e; (e = readdir(d));)
+		unlinkat(w->dir_fd, e->d_name, 0);
+	closedir(d);
+	close(w->dir_fd);
+	rmdir(w->dir);
+}
+
+void world_asked(struct world *w, const char *name, const char *client, enum query_outcome outcome, int filter_rule)
+{
+	struct timespec t;
+	struct name n;
+	struct query_record q = {.took_us = 85,
+	        .weight = 1,
+	        .qtype = 1,
+	        .rcode = outcome == OUTCOME_BLOCKED ? 3 : 0,
+	        .outcome = outcome,
+	        .filter_rule = (int16_t)filter_rule,
+	        .steer_rule = -1,
+	        .config_serial = w->snap.serial,
+	        .qname = &n};
+	clock_gettime(CLOCK_REALTIME, &t);
+	q.wall_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	assert_int_equal(name_from_text(&n, name, strlen(name)), 0);
+	assert_int_equal(addr_parse(&q.client, client), 0);
+	query_ring_put(w->ring, &q);
+}
+
 void world_begin(struct world *w)
 {
 	memset(w, 0, sizeof(*w));
@@ -161,6 +221,7 @@ void world_begin(struct world *w)
 	w->links = (struct links){.network_count = 1, .networks = &w->attached};
 	atomic_store(&w->shared.state, STEER_READY);
 	atomic_store(&w->shared.cfg[5 & 1].serial, 5);
+	make_queries(w);
 	w->env.ctx = w;
 	w->env.steer = &w->shared;
 	w->env.started_ms = clock_ms() - 3000;
@@ -176,6 +237,7 @@ void world_begin(struct world *w)
 void world_end(struct world *w)
 {
 	assert_int_equal(w->taken, 0);
+	end_queries(w);
 	policy_free(w->snap.policy);
 	free(w->snap.group_id);
 	lists_free(w->env.lists);

@@ -25,12 +25,17 @@ struct world {
 	struct steer_shared shared;
 	struct links links;
 	struct prefix attached;
+	char dir[64]; /* of the query log */
+	int dir_fd;
+	struct query_ring *ring;
 };
 
 extern const char world_config[];
 void world_begin(struct world *w);
 void world_end(struct world *w);
 void world_cache(struct world *w, const char *name, const char *target /* 10.0.0.1 */);
+/* A query that a worker recorded; filter_rule, or -1. */
+void world_asked(struct world *w, const char *name, const char *client, enum query_outcome outcome, int filter_rule);
 /* Runs a request in JSON; the result or error text. */
 json_t *world_ask(struct world *w, bool may_change, int *ret, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Asks what must succeed. */
