@@ -144,6 +144,18 @@ static void local_values(void **state)
 	}
 }
 
+/* As editors of other systems write it: line ends, a comment behind a value, blanks before and behind. */
+static void comments_and_line_ends(void **state)
+{
+	struct parsed p = parse_good("\xef\xbb\xbfupstreams:   # who is asked\r\n  default: { servers: [192.0.2.1] }  # Internal\r\n"
+	                             "local:\r\n  records:\r\n  - x.lan A 192.0.2.2   # the printer\r\n  - \"y.lan TXT \\\"# kept\\\"\"  \r\n");
+	assert_int_equal(p.c->upstreams[0].server_count, 1);
+	assert_int_equal(p.c->local.record_count, 2);
+	assert_int_equal(p.c->local.records[1].rdlen, 7);
+	assert_memory_equal(p.c->local.records[1].rdata, "\006# kept", 7);
+	parsed_free(&p);
+}
+
 static void groups_and_lists(void **state)
 {
 	struct parsed p = parse_good("clients:\n"
@@ -439,6 +451,7 @@ int main(void)
 	        cmocka_unit_test(log_and_cache_values),
 	        cmocka_unit_test(upstream_values),
 	        cmocka_unit_test(local_values),
+	        cmocka_unit_test(comments_and_line_ends),
 	        cmocka_unit_test(groups_and_lists),
 	        cmocka_unit_test(way_values),
 	        cmocka_unit_test(fallback_without_direct),

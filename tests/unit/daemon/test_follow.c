@@ -78,20 +78,30 @@ static void put(const char *name, const char *text)
 	fclose(f);
 }
 
+/* By renaming, and so that no other directory sees anything of it. */
+static void rename_new(const char *name)
+{
+	char to[256];
+	snprintf(to, sizeof to, "%s", path_of(name));
+	char from[264];
+	snprintf(from, sizeof from, "%s.new", to);
+	assert_int_equal(rename(from, to), 0);
+}
+
 static void replace(const char *name, const char *text)
 {
-	char from[256];
-	put("temporary", text);
-	snprintf(from, sizeof from, "%s", path_of("temporary"));
-	assert_int_equal(rename(from, path_of(name)), 0);
+	char temporary[64];
+	snprintf(temporary, sizeof temporary, "%s.new", name);
+	put(temporary, text);
+	rename_new(name);
 }
 
 static void link_to(const char *name, const char *target)
 {
-	char from[256];
-	snprintf(from, sizeof from, "%s", path_of("temporary"));
-	assert_int_equal(symlink(target, from), 0);
-	assert_int_equal(rename(from, path_of(name)), 0);
+	char temporary[64];
+	snprintf(temporary, sizeof temporary, "%s.new", name);
+	assert_int_equal(symlink(target, path_of(temporary)), 0);
+	rename_new(name);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -102,7 +112,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 	return remove(path);
 }
 
-static const char yaml[] = "server: { listen: [lo] }\nupstreams: { default: { resolv-conf: run/resolv.conf } }\nlocal: { hosts: [one.hosts, run/two.hosts] }\n";
+static const char yaml[] = "server: { listen: [lo] }\nupstreams: { default: { resolv-conf: run/resolv.conf } }\nlocal: { hosts: [one.hosts, more/two.hosts] }\n";
 
 /* A parent that just became ready. */
 static int set_up(void **state)
@@ -110,11 +120,11 @@ static int set_up(void **state)
 	struct report r;
 	(void)state;
 	strcpy(dir + strlen(dir) - 6, "XXXXXX");
-	if (!mkdtemp(dir) || mkdir(path_of("run"), 0700) < 0)
+	if (!mkdtemp(dir) || mkdir(path_of("run"), 0700) < 0 || mkdir(path_of("more"), 0700) < 0)
 		return -1;
 	put("t.yaml", yaml);
 	put("one.hosts", "192.0.2.1 one\n");
-	put("run/two.hosts", "192.0.2.2 two\n");
+	put("more/two.hosts", "192.0.2.2 two\n");
 	put("run/resolv.conf", "nameserver 192.0.2.53\n");
 	memset(&p, 0, sizeof p);
 	memset(alarm_text, 0, sizeof alarm_text);
@@ -208,7 +218,7 @@ static void test_all_at_a_configuration(void **state)
 		assert_int_equal(sent[i].m.type, IPC_HOSTS_FILE);
 		assert_true(sent[i].m.a == i && sent[i].m.b == 2 && sent[i].m.c == LIST_AT_CONFIG && sent[i].has_fd);
 	}
-	assert_string_equal(sent[1].m.text, path_of("run/two.hosts"));
+	assert_string_equal(sent[1].m.text, path_of("more/two.hosts"));
 	assert_string_equal(sent[1].bytes, "192.0.2.2 two\n");
 	sent_count = 0;
 	look();
@@ -239,20 +249,21 @@ static void test_changed_hosts(void **state)
 	look();
 	replace("one.hosts", "192.0.2.1 renamed\n");
 	expect_one("one.hosts", "192.0.2.1 renamed\n");
-	put("run/two.hosts", "192.0.2.2 written in place\n");
-	expect_one("run/two.hosts", "192.0.2.2 written in place\n");
-	put("target", "192.0.2.3 linked\n");
-	link_to("one.hosts", "target");
+	put("more/two.hosts", "192.0.2.2 written in place\n");
+	expect_one("more/two.hosts", "192.0.2.2 written in place\n");
+	assert_int_equal(mkdir(path_of("apart"), 0700), 0);
+	put("apart/target", "192.0.2.3 linked\n");
+	link_to("one.hosts", "apart/target");
 	expect_one("one.hosts", "192.0.2.3 linked\n");
-	put("target", "192.0.2.3 written at the target\n");
+	put("apart/target", "192.0.2.3 written at the target\n");
 	expect_one("one.hosts", "192.0.2.3 written at the target\n");
-	assert_int_equal(unlink(path_of("run/two.hosts")), 0);
-	expect_one("run/two.hosts", NULL);
+	assert_int_equal(unlink(path_of("more/two.hosts")), 0);
+	expect_one("more/two.hosts", NULL);
 	sent_count = 0;
 	look();
 	assert_int_equal(sent_count, 0); /* said once that it is gone */
-	put("run/two.hosts", "192.0.2.2 back\n");
-	expect_one("run/two.hosts", "192.0.2.2 back\n");
+	put("more/two.hosts", "192.0.2.2 back\n");
+	expect_one("more/two.hosts", "192.0.2.2 back\n");
 }
 
 static void test_the_slow_look_sees_it_too(void **state)
