@@ -10,7 +10,7 @@
 #pragma once
 #include "stat/query_ring.h"
 
-enum { QUERY_BLOCK_MAX = 32768, QUERY_TEXT_MAX = 127, QUERY_TEXTS_MAX = 254 };
+enum { QUERY_BLOCK_MAX = 32768, QUERY_BLOCK_RECORDS_MAX = QUERY_BLOCK_MAX / 17 /* of a head and the root */, QUERY_TEXT_MAX = 127, QUERY_TEXTS_MAX = 254 };
 
 /* --- writing --- */
 

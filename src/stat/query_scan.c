@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A segment is read whole (a few MiB) and gone through forward, block by block; for the newest records the last `max` matches are kept in a ring of
- * decoded entries that point into the segment's bytes, printed, and the segment before is looked at for the rest. Damaged bytes are passed over. */
+ * decoded entries that point into the segment's bytes, printed, and the segment before is looked at for the rest. Damaged bytes are passed over.
+ * The log's thread empties one worker's ring after another, so within a turn of it the records are out of order: they are sorted by time when shown. */
 #include "stat/query_scan.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -35,6 +36,21 @@ static bool matches(const struct query_match *m, const struct query_entry *e)
 	return !m->part[0] || strstr(name_to_text(name, e->name), m->part);
 }
 
+static int earlier_first(const void *a, const void *b)
+{
+	const struct query_entry *x = a, *y = b;
+	if (x->wall_ms != y->wall_ms)
+		return x->wall_ms < y->wall_ms ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name; /* as they stand in the bytes */
+}
+
+static void print_sorted(struct query_entry *v, size_t count, struct buf *out)
+{
+	qsort(v, count, sizeof *v, earlier_first);
+	for (size_t i = 0; i < count; i++)
+		query_entry_print(&v[i], out);
+}
+
 /* --- the newest --- */
 
 struct tail {
@@ -56,11 +72,10 @@ static void gather(const struct query_match *m, const uint8_t *bytes, size_t len
 	}
 }
 
-static size_t print_tail(const struct tail *t, struct buf *out)
+static size_t print_tail(struct tail *t, struct buf *out)
 {
 	size_t count = t->seen < t->want ? t->seen : t->want;
-	for (size_t i = t->seen - count; i < t->seen; i++)
-		query_entry_print(&t->ring[i % t->want], out);
+	print_sorted(t->ring, count, out);
 	return count;
 }
 
@@ -108,20 +123,18 @@ uint64_t query_scan_end(const struct query_segment *v, unsigned count)
 	return count ? (uint64_t)v[count - 1].number << 32 | v[count - 1].bytes : 1;
 }
 
-/* Shows whole blocks until enough were shown. Returns how far it came. */
-static size_t show_blocks(const struct query_match *m, const uint8_t *bytes, size_t len, unsigned *shown, struct buf *out)
+struct since { struct query_entry *v; size_t count, want; /* v: of want and those of a block */ };
+
+/* Takes whole blocks until there are enough. Returns how far it came. */
+static size_t take_blocks(const struct query_match *m, const uint8_t *bytes, size_t len, struct since *s)
 {
 	struct query_reader rd;
-	struct query_entry e;
 	size_t at = query_block_find(bytes, len, 0);
-	while (at < len && *shown < m->filter->max) {
+	while (at < len && s->count < s->want) {
 		size_t block_len = query_block_check(bytes + at, len - at);
 		query_block_open(&rd, bytes + at, block_len);
-		while (query_block_next(&rd, &e))
-			if (matches(m, &e)) {
-				query_entry_print(&e, out);
-				++*shown;
-			}
+		while (query_block_next(&rd, &s->v[s->count]))
+			s->count += matches(m, &s->v[s->count]);
 		at = query_block_find(bytes, len, at + block_len);
 	}
 	return at;
@@ -131,21 +144,26 @@ int query_scan_since(struct query_files *f, const struct query_segment *v, unsig
 {
 	uint32_t number = (uint32_t)(*cursor >> 32), offset = (uint32_t)*cursor;
 	uint64_t until = clock_ms() + QUERY_SCAN_MS;
-	unsigned shown = 0;
-	int r = 0;
+	size_t want = m->filter->max > QUERY_SCAN_RECORDS_MAX ? QUERY_SCAN_RECORDS_MAX : m->filter->max;
 	if (count && *cursor > query_scan_end(v, count)) {
 		*cursor = query_scan_end(v, count); /* of files that are gone: it goes on from now */
 		return 0;
 	}
-	for (unsigned i = 0; r == 0 && i < count && shown < m->filter->max && clock_ms() < until; i++) {
+	struct query_entry *room = calloc(want + QUERY_BLOCK_RECORDS_MAX + 1, sizeof *room);
+	int r = room ? 0 : -ENOMEM;
+	for (unsigned i = 0; r == 0 && i < count && want && clock_ms() < until; i++) {
 		uint32_t from = v[i].number == number ? offset : 0;
 		uint8_t *bytes;
 		size_t len;
 		if (v[i].number < number || read_segment(f, &v[i], from, &bytes, &len) < 0)
 			continue;
-		*cursor = (uint64_t)v[i].number << 32 | (from + show_blocks(m, bytes, len, &shown, out));
+		struct since s = { .v = room, .want = want };
+		*cursor = (uint64_t)v[i].number << 32 | (from + take_blocks(m, bytes, len, &s));
+		print_sorted(room, s.count, out);
+		want -= s.count < want ? s.count : want;
 		free(bytes);
 		r = out->failed;
 	}
+	free(room);
 	return r;
 }

@@ -161,6 +161,37 @@ static void off_keeps_no_lines_but_counts(void **ctx)
 	json_decref(j);
 }
 
+/* Two workers' records of one turn are told in the order of time. */
+static void workers_records_are_told_in_order(void **ctx)
+{
+	struct fixture *f = *ctx;
+	struct query_ring *other = query_ring_new();
+	struct name n;
+	uint64_t cursor = 0, now = wall_ms();
+	json_decref(lines(f->log, NULL, 0, &cursor));
+	query_log_attach(f->log, other);
+	for (unsigned i = 0; i < 20; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "n%u.example", i);
+		struct query_record q = record_of(&n, name, "192.168.8.20", OUTCOME_CACHED);
+		q.wall_ms = now - 100 + i;
+		query_ring_put(i % 2 ? f->ring : other, &q);
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		json_t *j = lines(f->log, NULL, 100, k ? &cursor : NULL);
+		assert_int_equal(json_array_size(j), 20);
+		for (unsigned i = 0; i < 20; i++) {
+			char name[32];
+			snprintf(name, sizeof name, "n%u.example", i);
+			assert_string_equal(text(j, i, "name"), name);
+		}
+		json_decref(j);
+	}
+	query_log_free(f->log);
+	query_ring_free(other);
+	assert_int_equal(query_log_new(&f->log, f->dir.fd), 0);
+}
+
 /* What is older than `keep` is not told, though its segment is still there. */
 static void what_is_too_old_is_not_told(void **ctx)
 {
@@ -323,6 +354,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_asked_is_told_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_follower_sees_what_comes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(off_keeps_no_lines_but_counts, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(workers_records_are_told_in_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_too_old_is_not_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(workers_readers_and_settings_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_left_is_written_at_the_end, set_up, tear_down),
