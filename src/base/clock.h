@@ -5,4 +5,5 @@
 
 uint64_t clock_ms(void);   /* CLOCK_MONOTONIC (survives clock jumps), milliseconds */
 uint64_t clock_us(void);   /* the same in microseconds */
+uint64_t clock_wall_ms(void);
 int64_t clock_wall_s(void); /* CLOCK_REALTIME seconds; only for what is written to disk or shown */

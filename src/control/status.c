@@ -261,7 +261,7 @@ int verb_cache_flush(const struct control_env *env, const json_t *request, json_
 	bool is_exact = json_is_true(json_object_get(request, "exact"));
 	if (is_exact && is_all)
 		return control_fail(ret, NW_EMALFORMED, "`exact` needs a `name`");
-	unsigned count = cache_flush(env->cache, is_all ? NULL : &n);
+	unsigned count = is_exact ? cache_flush_name(env->cache, &n) : cache_flush(env->cache, is_all ? NULL : &n);
 	*ret = json_pack("{s:i}", "flushed", (int)count);
 	return *ret ? 0 : -ENOMEM;
 }

@@ -426,6 +426,7 @@ int server_main(const struct server_args *args)
 	for (unsigned i = 0; i < s.worker_count; i++)
 		worker_stop(s.workers[i]);
 	server_queries_close(&s);
+	server_cache_save(&s);
 	if (args->state_fd >= 0)
 		journal_holds(&s, true);
 	return 0;

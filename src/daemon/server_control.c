@@ -99,6 +99,12 @@ static const struct links *links_of(void *ctx)
 	return rcu_read(&s->worker_shared.links);
 }
 
+static const struct local *local_of(void *ctx)
+{
+	struct server *s = ctx;
+	return rcu_read(&s->worker_shared.local);
+}
+
 /* A reader who dawdles holds up the verbs that wait, for so long and no longer. */
 static void write_line(int fd, const char *line)
 {
@@ -120,7 +126,7 @@ static void run_control(struct server *s, struct job *j)
 	struct control_job *c = (struct control_job *)j;
 	struct control_env env = { .ctx = s, .lists = s->lists, .cache = s->cache, .holds = s->holds, .alarms = s->alarms, .queries = s->queries, .pauses = s->pauses, .steer = s->shared, .workers = s->workers,
 		.worker_count = s->worker_count, .started_ms = s->started_ms, .snapshot_take = snapshot_take, .snapshot_give = snapshot_give, .ask_enforcer = ask_enforcer,
-		.name_seed = s->worker_shared.name_seed, .on_compiler = on_compiler, .list_reload = list_reload, .links = links_of };
+		.name_seed = s->worker_shared.name_seed, .on_compiler = on_compiler, .list_reload = list_reload, .links = links_of, .local = local_of, .pause = s->worker_shared.pause };
 	void *text = NULL;
 	size_t len;
 	json_t *request = NULL, *result = NULL;

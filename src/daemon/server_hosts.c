@@ -147,6 +147,8 @@ static void run_hosts(struct server *s, struct job *j)
 	for (unsigned i = 0; i < o->count; i++)
 		take_file(s, o->files[i].path, o->files[i].fd);
 	say_what_fails(s);
+	if (o->reason != LIST_AT_CONFIG)
+		local_follow(s);
 	job_free(o);
 }
 

@@ -325,9 +325,19 @@ static void run_finish(struct server *s, struct job *j)
 	}
 	snapshot_free(s->next, false);
 	s->next = n;
+	int local = local_prepare(s, n->config);
+	if (local < 0) {
+		snapshot_free(s->next, true);
+		s->next = NULL;
+		tell_parent(s, IPC_PREPARED, serial, local, "the local names do not fit into memory");
+		return;
+	}
 	int r = sets_prepare_prefixes(s, n, s->now);
-	if (!s->now)
+	if (!s->now) {
+		server_cache_limits(s, n->config);
+		server_cache_load(s);
 		sets_restore(s, n);
+	}
 	/* What new or changed rules steer of the answers that clients may hold already. */
 	sets_refill(s, NULL, n);
 	tell_parent(s, IPC_PREPARED, serial, r < 0 ? r : 0, r < 0 ? "listed prefixes could not be put into the kernel's sets" : "");
@@ -345,6 +355,8 @@ static void run_commit(struct server *s, struct job *j)
 	struct snapshot *n = s->next;
 	bool is_first = !s->now;
 	s->next = NULL;
+	local_commit(s); /* first, so that the first query of all finds a table */
+	server_cache_limits(s, n->config);
 	switch_to(s, n);
 	/* What was answered by the old rules since FINISH looked at the cache. */
 	if (!is_first)
@@ -366,6 +378,8 @@ static void run_abandon(struct server *s, struct job *j)
 		return;
 	snapshot_free(s->next, true);
 	s->next = NULL;
+	local_abandon(s);
+	local_follow(s); /* hosts files were read on the way */
 	if (s->now) {
 		/* Lists keep their place by the configuration in force. */
 		uint16_t slots[CONFIG_LISTS_MAX];

@@ -151,6 +151,11 @@ void server_queries_look(struct server *s);
 void server_queries_before_switch(struct server *s, const struct snapshot *next);
 void server_queries_after_switch(struct server *s, const struct snapshot *now);
 
+/* server_cache.c: compiler thread before the first configuration; main thread when all others have ended; compiler thread. */
+void server_cache_load(struct server *s);
+void server_cache_save(struct server *s);
+void server_cache_limits(struct server *s, const struct config *c);
+
 void *control_main(void *server);
 void control_take(struct server *s, int client_fd, int request_fd, bool may_change);
 int server_take_way_socket(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What leaves: answers of our own (each with an EDE) and kept answers patched for one client, by UDP into the batch or by TCP. */
 #include <string.h>
+#include "base/clock.h"
 #include "dns/worker_private.h"
 #include "stat/query_log.h"
 
@@ -13,6 +14,10 @@ static void record(struct worker *w, const struct ask *a, uint8_t rcode)
 	uint32_t weight;
 	if (!w->ring || !query_ring_wants(w->ring, now_ms, &weight))
 		return;
+	if (w->wall_at_s != w->now_s) {
+		w->wall_at_s = w->now_s;
+		w->wall_ahead_ms = clock_wall_ms() - now_ms;
+	}
 	query_ring_put(w->ring, &(struct query_record){ .wall_ms = w->wall_ahead_ms + now_ms, .took_us = (uint32_t)(now_ms - a->begun_ms) * 1000, .weight = weight,
 		.qtype = a->q.qtype, .rcode = rcode, .outcome = w->note.outcome, .filter_rule = w->note.filter_rule, .steer_rule = w->note.steer_rule,
 		.config_serial = w->snap->serial, .client = a->client.addr, .qname = &a->q.qname });

@@ -27,7 +27,6 @@ struct worker_shared {
 	const struct steer_shared *steer;
 	_Atomic(const struct links *) links;
 	_Atomic(const struct local *) local; /* NULL before the first configuration */
-	struct filter_pause *pause;
 	/* Way-bound sockets for a group's server, brought by the parent; -EAGAIN: none now, asked for. Any worker thread. */
 	int (*take_socket)(void *ctx, const struct config *c, unsigned group, unsigned server, bool is_tcp);
 	void *take_ctx;

@@ -119,7 +119,8 @@ struct worker {
 	_Atomic uint64_t counters[C_COUNT];
 	_Atomic uint64_t filter_hits[CONFIG_RULES_MAX], steer_hits[CONFIG_RULES_MAX], list_hits[CONFIG_LISTS_MAX];
 	struct query_ring *ring;        /* NULL: nothing is recorded */
-	uint64_t wall_ahead_ms;         /* wall clock less loop clock, looked at once a second */
+	uint64_t wall_ahead_ms;         /* wall clock less loop clock, as of */
+	uint32_t wall_at_s;
 };
 
 static inline void count(struct worker *w, enum worker_counter c)

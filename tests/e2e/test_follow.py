@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""resolv.conf that is followed: a change arrives, and nothing else with it."""
+"""resolv.conf and hosts files that are followed: a change arrives, and nothing else with it."""
 import os
 import time
 
 from gateway import Gateway
 from site_net import DNS_T1, DNS_T2, DNS_WAN, LAN4
 from test_steer import leaves_by
-from world import World, rcode
+from world import World, rcode, rdata
 
 OTHER = "198.51.100.53"  # the internet has all of 198.51.100.0/24
 ADDRESSES = (DNS_WAN, DNS_T1, DNS_T2, OTHER)
@@ -130,3 +130,47 @@ def test_own_address_is_left_out():
         w.gateway.write(w.config().replace("servers: [203.0.113.1]", "servers: [192.168.8.77]"))
         p = w.gateway.check()
         assert p.returncode == 2 and "it would ask itself" in p.stdout, p.stdout
+
+
+def write_hosts(w, name, text):
+    path = os.path.join(w.site.dir, name)
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
+HOSTS = {"more": "local: { hosts: [one.hosts, two.hosts], records: [\"printer.lan A 192.168.8.9\", \"www.lan CNAME printer.lan\"] }\n"}
+
+
+def with_hosts(w):
+    return w.config(**HOSTS).replace("local: { domain: lan }\n", "", 1)
+
+
+def test_hosts_files_are_there_at_ready_and_followed():
+    with World() as w:
+        write_hosts(w, "one.hosts", "192.168.8.20 nas nas.lan\n2001:db8:8::20 nas.lan\n")
+        w.upstream = w.site.upstream(log=w.upstream_log)
+        w.gateway = Gateway(w.site, with_hosts(w))
+        w.gateway.start()
+        assert w.addresses("nas.lan") == ["192.168.8.20"] and w.addresses("nas.lan", "AAAA") == ["2001:db8:8::20"]
+        assert w.addresses("www.lan") == ["192.168.8.9"]
+        write_hosts(w, "one.hosts", "192.168.8.21 nas.lan\n")
+        took = w.wait(lambda: w.addresses("nas.lan") == ["192.168.8.21"], 5)
+        assert took is not None and took < 1, f"took {took} s: {w.gateway.log_end()}"
+        write_hosts(w, "two.hosts", "192.168.8.30 tv.lan\n")
+        assert w.wait(lambda: w.addresses("tv.lan") == ["192.168.8.30"], 5) is not None, w.gateway.log_end()
+        # Another record, the same files.
+        w.gateway.write(with_hosts(w).replace("192.168.8.9", "192.168.8.10"))
+        w.gateway.verb("reload")
+        assert w.addresses("www.lan") == ["192.168.8.10"] and w.addresses("nas.lan") == ["192.168.8.21"]
+        os.kill(w.gateway.children()["server"], 9)
+        assert w.wait(lambda: is_answered(w, "tv.lan", "192.168.8.30"), 8) is not None, w.gateway.log_end()
+        os.unlink(os.path.join(w.site.dir, "two.hosts"))
+        assert w.wait(lambda: not w.addresses("tv.lan"), 5) is not None
+
+
+def is_answered(w, name, address):
+    try:
+        return rdata(w.ask(name, timeout=0.5)) == [address]
+    except Exception:  # pylint: disable=broad-except
+        return False
