@@ -8,7 +8,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjans
 	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libknot-dev libcmocka-dev"
 case "${1:-}" in
 build) wanted="$build" ;;
-test) wanted="$build libpcre2-dev python3 python3-dnspython python3-yaml nftables iproute2 conntrack bind9-dnsutils knot-dnsutils mandoc" ;;
+test) wanted="$build libpcre2-dev python3 python3-dnspython python3-yaml nftables iproute2 iputils-ping conntrack bind9-dnsutils knot-dnsutils mandoc" ;;
 run) wanted="$build python3 python3-dnspython nftables iproute2 bind9-dnsutils" ;;
 bench) wanted="$build python3 nftables iproute2" ;;
 deb) wanted="$build build-essential dpkg-dev debhelper fakeroot" ;;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Special-use names and what is said of them. No state; any thread. */
+/* Special-use names and what is said of them. No state; any thread.
+ *
+ * test. and example. are not here: RFC 6761 keeps them out of the root, not out of the resolvers of those who test; a forwarder asks who it was told to. */
 #include <string.h>
 #include "local/local_private.h"
 
 const struct special special_names[] = {
         {"localhost", SPECIAL_LOOPBACK, "special-use name localhost (RFC 6761)"},
         {"invalid", SPECIAL_NOTHING, "special-use name invalid (RFC 6761)"},
-        {"test", SPECIAL_NOTHING, "special-use name test (RFC 6761)"},
         {"local", SPECIAL_NOTHING, "special-use name local: asked by multicast (RFC 6762)"},
         {"onion", SPECIAL_NOTHING, "special-use name onion: not in the DNS (RFC 7686)"},
         {"alt", SPECIAL_NOTHING, "special-use name alt: not in the DNS (RFC 9476)"},

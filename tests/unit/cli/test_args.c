@@ -144,7 +144,7 @@ static void wrong_lines_ask_nothing(void **ctx)
 static void later_verbs_are_refused_by_name(void **ctx)
 {
 	static const char *const later[] = {
-	        "lease list", "kernel attach", "import dnsmasq f"};
+	        "lease list", "kernel attach", "import iptables-dns f"};
 	(void)ctx;
 	for (unsigned i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		assert_usage(later[i], "is not in this version");
