@@ -80,10 +80,6 @@ static void adblock_parse(struct line_entry *ret, const char *line, size_t len, 
 	const char *end = line + len, *name;
 	bool is_allow;
 
-	if (*at > 0) {
-		list_format_hosts.parse(ret, line, len, at);
-		return;
-	}
 	*at = len;
 	while (end > line && list_is_blank(end[-1]))
 		end--;
