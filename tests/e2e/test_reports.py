@@ -93,13 +93,13 @@ def test_unblocked_upstream_is_seen_after_a_flush():
         assert sum(1 for x in w.asked_upstream() if x[0] == "nx-name.yard") == 2, "flush NAME forgets negative answers too"
 
 
-def test_hosts_file_is_not_taken_for_a_list_of_domains():
+def test_hosts_file_is_a_list_but_for_its_own_names():
     with World() as w:
-        w.write_list("b", ["127.0.0.1 localhost", "::1 localhost", "0.0.0.0 ads.test", "0.0.0.0 0.0.0.0"] * 5)
+        w.write_list("b", ["127.0.0.1 localhost", "::1 localhost", "fe80::1%lo0 localhost", "0.0.0.0 ads.test\tmore.test # why", "0.0.0.0 0.0.0.0"])
         w.start(**BLOCK)
-        assert not is_blocked(w, "localhost") and not is_blocked(w, "other.test")
-        alarms = str(w.gateway.verb("status")["alarms"])
-        assert "hosts" in alarms and "not in this version" in alarms, alarms
+        assert is_blocked(w, "ads.test") and is_blocked(w, "more.test")
+        assert not is_blocked(w, "localhost") and not is_blocked(w, "other.test") and not is_blocked(w, "www.ads.test")
+        assert not w.gateway.verb("status")["alarms"]
 
 
 def test_a_longer_list_is_looked_up_as_fast():
