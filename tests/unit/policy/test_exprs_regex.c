@@ -66,7 +66,7 @@ static void syntax(void **state)
 	        {"^abc$", "abcd", false}, {"^abc", "xabc", false}, {"abc$", "abcx", false}, {"a*b", "b", true}, {"a+b", "b", false}, {"a+b", "aaab", true}, {"colou?r", "color.org", true},
 	        {"(ads|track)\\.", "my.track.org", true}, {"^(ads|track)\\.", "my.track.org", false}, {"(^|\\.)ads\\.", "ads.org", true}, {"(^|\\.)ads\\.", "x.ads.org", true},
 	        {"(^|\\.)ads\\.", "xads.org", false}, {"a{3}", "aa", false}, {"a{3}", "baaab", true}, {"^a{2,3}$", "aaaa", false}, {"^a{2,3}$", "aaa", true}, {"^a{2,}$", "aaaaa", true},
-	        {"^a{0,2}b$", "b", true}, {"a{b", "a", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[^a-c]x", "dx", true}, {"[]a]b", "ab", true}, {"[a-]b", "-b", true},
+	        {"^a{0,2}b$", "b", true}, {"^a{0,2}b$", "aab", true}, {"^a{0,2}b$", "aaab", false}, {"^[a-z]{1,200}1{2,90}x$", "abc11x", true}, {"^(ab){0,3}$", "ababab", true}, {"^(a|bc){2,3}d", "abcbcd", true}, {"^(a|bc){2,3}d", "bcd", false}, {"a{b", "a", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[^a-c]x", "dx", true}, {"[]a]b", "ab", true}, {"[a-]b", "-b", true},
 	        {"[[:digit:]]+x", "12x", true}, {"[[:^digit:]]x", "1x", false}, {"\\d{2}", "a1b22", true}, {"^\\D+$", "abc1", false}, {"^\\w+$", "ab_1", true}, {"^\\w+$", "a.b", false},
 	        {"\\W", "abc", false}, {"\\W", "a-b", true}, {"\\bads\\b", "my-ads.org", true}, {"\\bads\\b", "myads.org", false}, {"\\bads\\b", "ads", true}, {"\\Bads", "myads", true},
 	        {"\\Bads", "my-ads", false}, {"ads\\B", "adsx", true}, {"ads\\B", "ads-x", false}, {"\\x61b", "ab", true}, {"\\x{61}b", "ab", true}, {"(?i)AB", "ab", true}, {"(?:ab)+c", "ababc", true},
