@@ -8,7 +8,7 @@
 
 #include "policy/exprs_private.h"
 
-enum { SEEN = 64, STEPS_OF_RULE = 4 };
+enum { SEEN = EXPRS_TRIES_MAX, STEPS_OF_RULE = 4 };
 
 struct look {
 	const struct exprs *e;
