@@ -8,7 +8,7 @@
 
 #include "policy/exprs_private.h"
 
-enum { SEEN = 64, STEPS_OF_RULE = 4 };
+enum { SEEN = EXPRS_TRIES_MAX, STEPS_OF_RULE = 4 };
 
 struct look {
 	const struct exprs *e;
@@ -21,9 +21,9 @@ struct look {
 	uint16_t qtype;
 	unsigned len, tries;
 	int steps;
-	uint64_t has; /* symbols of the name */
+	uint64_t has;                       /* symbols of the name */
 	uint8_t symbols[NAME_WIRE_MAX + 2]; /* from 1 on the name's; SYM_BEGIN before, SYM_END behind */
-	uint32_t seen[SEEN]; /* patterns tried lately, plus one */
+	uint32_t seen[SEEN];                /* patterns tried lately, plus one */
 };
 
 static const struct expr_rule *rule_at(const struct exprs *e, uint32_t rule)
@@ -194,7 +194,8 @@ static void try_pattern(void *ctx, uint32_t number)
 	const struct expr_pattern *p = POOL_AT(e->patterns, const struct expr_pattern, number);
 	bool is_match;
 
-	if ((p->needs & ~l->has) || l->len < p->min_len || l->len > p->max_len || !adds(l, rule_at(e, p->rule)) || was_seen(l, number))
+	if ((p->needs & ~l->has) || l->len < p->min_len || l->len > p->max_len || !adds(l, rule_at(e, p->rule)) ||
+	        was_seen(l, number))
 		return;
 	if (++l->tries > EXPRS_TRIES_MAX) {
 		l->steps = -1;
@@ -203,7 +204,8 @@ static void try_pattern(void *ctx, uint32_t number)
 	if (p->is_regex)
 		is_match = nfa_matches(POOL_AT(e->programs, const uint64_t, p->at), l->symbols + 1, l->len, &l->steps);
 	else
-		is_match = glob_matches(e->bodies.bytes + p->at, p->body_len, p->anchor, p->is_at_end, l->symbols + 1, l->len, &l->steps);
+		is_match = glob_matches(
+		        e->bodies.bytes + p->at, p->body_len, p->anchor, p->is_at_end, l->symbols + 1, l->len, &l->steps);
 	if (is_match)
 		take(l, p->rule, 0);
 }
@@ -229,7 +231,8 @@ static void look_at(struct look *l, const uint64_t *hashes)
 		try_pattern(l, *POOL_AT(e->loose, const uint32_t, i));
 }
 
-void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client, struct expr_result *ret)
+void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype,
+        const struct expr_client *client, struct expr_result *ret)
 {
 	struct look l;
 
@@ -246,7 +249,8 @@ void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *ha
 	atomic_fetch_add_explicit(&((struct exprs *)e)->cut, 1, memory_order_relaxed);
 }
 
-const char *exprs_decides(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client)
+const char *exprs_decides(
+        const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client)
 {
 	struct expr_result result;
 	struct look l;
@@ -273,9 +277,11 @@ const char *exprs_client(const struct exprs *e, unsigned i)
 
 void exprs_stat(const struct exprs *e, struct exprs_stat *ret)
 {
-	const struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs, &e->bodies, &e->names, &e->loose};
+	const struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns,
+	        &e->programs, &e->bodies, &e->names, &e->loose};
 
-	*ret = (struct exprs_stat){.rules = e->rule_count, .patterns = e->pattern_count, .anchored = e->anchored_count, .left_out = e->left_out};
+	*ret = (struct exprs_stat){
+	        .rules = e->rule_count, .patterns = e->pattern_count, .anchored = e->anchored_count, .left_out = e->left_out};
 	ret->memory_bytes = sizeof(*e) + name_map_bytes(e->anchors) + (e->grams ? grams_bytes(e->grams) : 0);
 	for (size_t i = 0; i < sizeof(pools) / sizeof(*pools); i++)
 		ret->memory_bytes += pools[i]->cap;

@@ -10,7 +10,9 @@
 #include "base/hash.h"
 #include "policy/exprs_private.h"
 
-struct key { uint64_t a, b; };
+struct key {
+	uint64_t a, b;
+};
 struct exprs_build {
 	struct exprs *e;
 	uint64_t seed;
@@ -82,7 +84,8 @@ void exprs_free(struct exprs *e)
 {
 	if (!e)
 		return;
-	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs, &e->bodies, &e->names, &e->loose};
+	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs,
+	        &e->bodies, &e->names, &e->loose};
 
 	for (size_t i = 0; i < sizeof(pools) / sizeof(*pools); i++)
 		free(pools[i]->bytes);
@@ -116,7 +119,10 @@ static int compile_regex(const struct rule_text *r, struct compiled *ret, const 
 int rule_compile(const struct rule_text *r, struct compiled *ret, const char **ret_why)
 {
 	ret->program = NULL;
-	ret->pattern = (struct expr_pattern){.is_regex = r->pattern == PATTERN_REGEX, .anchor = (uint8_t)r->anchor, .is_at_end = r->is_at_end, .max_len = NAME_WIRE_MAX};
+	ret->pattern = (struct expr_pattern){.is_regex = r->pattern == PATTERN_REGEX,
+	        .anchor = (uint8_t)r->anchor,
+	        .is_at_end = r->is_at_end,
+	        .max_len = NAME_WIRE_MAX};
 	if (ret->pattern.is_regex)
 		return compile_regex(r, ret, ret_why);
 	ret->pattern.body_len = (uint8_t)r->body_len;
@@ -161,7 +167,8 @@ end:
 static uint64_t key_half(const struct rule_text *t, uint64_t seed)
 {
 	bool is_name = t->pattern == PATTERN_SUFFIX || t->pattern == PATTERN_EXACT;
-	uint8_t head[4] = {t->is_allow | t->is_important << 1, (uint8_t)t->pattern, is_name ? 0 : (uint8_t)t->anchor, is_name ? 0 : t->is_at_end};
+	uint8_t head[4] = {t->is_allow | t->is_important << 1, (uint8_t)t->pattern, is_name ? 0 : (uint8_t)t->anchor,
+	        is_name ? 0 : t->is_at_end};
 	uint64_t key = hash_bytes(head, sizeof(head), seed);
 
 	key += is_name ? name_whole_hash(&t->name, seed + 1) : hash_bytes(t->body, t->body_len, seed + 2);
@@ -221,8 +228,10 @@ static int add_clients(struct exprs *e, const struct rule_text *t, struct expr_c
 
 static int add_cond(struct exprs *e, const struct rule_text *t, uint32_t *ret)
 {
-	struct expr_cond c = {.types = (uint32_t)(e->types.used / sizeof(struct rule_type)), .denies = (uint32_t)e->denies.used,
-	        .type_count = (uint8_t)t->type_count, .deny_count = (uint16_t)t->deny_count};
+	struct expr_cond c = {.types = (uint32_t)(e->types.used / sizeof(struct rule_type)),
+	        .denies = (uint32_t)e->denies.used,
+	        .type_count = (uint8_t)t->type_count,
+	        .deny_count = (uint16_t)t->deny_count};
 	int r;
 
 	*ret = RULE_NONE;
@@ -245,7 +254,9 @@ static int add_cond(struct exprs *e, const struct rule_text *t, uint32_t *ret)
 static uint8_t outcome_of(const struct rule_text *t)
 {
 	if (t->is_bad)
-		return t->pattern == PATTERN_SUFFIX && !t->is_important && !rule_is_conditional(t) ? (t->is_allow ? EXPR_BAD_ALLOW : EXPR_BAD_BLOCK) : 0;
+		return t->pattern == PATTERN_SUFFIX && !t->is_important && !rule_is_conditional(t)
+		               ? (t->is_allow ? EXPR_BAD_ALLOW : EXPR_BAD_BLOCK)
+		               : 0;
 	if (t->is_important)
 		return t->is_allow ? EXPR_SPARE : EXPR_IMPORTANT;
 	return t->is_allow ? EXPR_ALLOW : EXPR_BLOCK;
@@ -288,7 +299,8 @@ static int add_pattern(struct exprs_build *b)
 	c->pattern.at = (uint32_t)(c->program ? e->programs.used / sizeof(uint64_t) : e->bodies.used);
 	if (!pool_add(&e->patterns, &c->pattern, sizeof(c->pattern)))
 		return -ENOMEM;
-	if (c->program ? !pool_add(&e->programs, c->program, c->program_words * sizeof(uint64_t)) : !pool_add(&e->bodies, b->rule.body, b->rule.body_len))
+	if (c->program ? !pool_add(&e->programs, c->program, c->program_words * sizeof(uint64_t))
+	               : !pool_add(&e->bodies, b->rule.body, b->rule.body_len))
 		return -ENOMEM;
 	e->pattern_count++;
 	if (c->has_part)
@@ -330,7 +342,8 @@ static int put_rule(struct exprs_build *b, const char *text, size_t len, bool is
 		r = is_pattern ? add_pattern(b) : add_anchor(e, &b->rule, &rule);
 	if (r < 0)
 		return r;
-	if (!pool_add(&e->texts, text, len) || !pool_add(&e->texts, "", 1) || !pool_add(&b->keys, &key, sizeof(key)) || !pool_add(&e->rules, &rule, sizeof(rule)))
+	if (!pool_add(&e->texts, text, len) || !pool_add(&e->texts, "", 1) || !pool_add(&b->keys, &key, sizeof(key)) ||
+	        !pool_add(&e->rules, &rule, sizeof(rule)))
 		return -ENOMEM;
 	e->rule_count++;
 	return 0;
@@ -374,7 +387,8 @@ static void take_back(struct exprs_build *b)
 	qsort(b->bad.bytes, bad_count, sizeof(struct key), by_key);
 	for (unsigned i = 0; i < b->e->rule_count; i++) {
 		rule = POOL_AT(b->e->rules, struct expr_rule, i);
-		if (!(rule->outcome & (EXPR_BAD_BLOCK | EXPR_BAD_ALLOW)) && bsearch(POOL_AT(b->keys, struct key, i), b->bad.bytes, bad_count, sizeof(struct key), by_key))
+		if (!(rule->outcome & (EXPR_BAD_BLOCK | EXPR_BAD_ALLOW)) &&
+		        bsearch(POOL_AT(b->keys, struct key, i), b->bad.bytes, bad_count, sizeof(struct key), by_key))
 			rule->outcome = 0;
 	}
 }
@@ -410,7 +424,8 @@ static bool has_rule(const struct exprs *e)
 int exprs_build_done(struct exprs_build *b, struct exprs **ret)
 {
 	struct exprs *e = b->e;
-	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs, &e->bodies, &e->names, &e->loose};
+	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs,
+	        &e->bodies, &e->names, &e->loose};
 	int r;
 
 	take_back(b);

@@ -24,12 +24,14 @@ static int find(const uint8_t *part, unsigned part_len, enum rule_anchor anchor,
 	uint8_t first = part_len ? expr_symbol[*part] : 0;
 
 	for (int at = from; at <= to && (anchor != ANCHOR_BEGIN || at == 0); at++)
-		if ((!part_len || symbols[at] == first) && may_begin(anchor, symbols, (unsigned)at) && stands_at(part, part_len, symbols + at))
+		if ((!part_len || symbols[at] == first) && may_begin(anchor, symbols, (unsigned)at) &&
+		        stands_at(part, part_len, symbols + at))
 			return at;
 	return -1;
 }
 
-bool glob_matches(const uint8_t *body, unsigned body_len, enum rule_anchor anchor, bool is_at_end, const uint8_t *symbols, unsigned len, int *steps)
+bool glob_matches(const uint8_t *body, unsigned body_len, enum rule_anchor anchor, bool is_at_end, const uint8_t *symbols,
+        unsigned len, int *steps)
 {
 	const uint8_t *part = body, *end = body + body_len, *star;
 	int at = 0, found, last;

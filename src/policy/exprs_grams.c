@@ -8,11 +8,26 @@
 
 #include "policy/exprs_private.h"
 
-enum { GRAM_MIN = 2, GRAM_MAX = 4, GRAM_LENGTHS = GRAM_MAX - GRAM_MIN + 1, SYMBOL_BITS = 6, FILTER_BITS_MIN = 12, FILTER_BITS_MAX = 23,
-	COUNTER_BITS_MAX = 20, STEPS_OF_PART = 4, STEPS_OF_HIT = 8 };
+enum {
+	GRAM_MIN = 2,
+	GRAM_MAX = 4,
+	GRAM_LENGTHS = GRAM_MAX - GRAM_MIN + 1,
+	SYMBOL_BITS = 6,
+	FILTER_BITS_MIN = 12,
+	FILTER_BITS_MAX = 23,
+	COUNTER_BITS_MAX = 20,
+	STEPS_OF_PART = 4,
+	STEPS_OF_HIT = 8
+};
 
-struct slot { uint32_t gram, first, count; };
-struct filter { uint64_t *bits; unsigned shift; size_t words; };
+struct slot {
+	uint32_t gram, first, count;
+};
+struct filter {
+	uint64_t *bits;
+	unsigned shift;
+	size_t words;
+};
 struct grams {
 	struct gram_part *parts;
 	uint8_t *bytes;
@@ -246,7 +261,8 @@ static void compare(const struct looking *l, uint32_t gram, unsigned gram_len, u
 	}
 }
 
-void grams_look(const struct grams *g, const uint8_t *symbols, unsigned len, int *steps, void (*fn)(void *ctx, uint32_t pattern), void *ctx)
+void grams_look(const struct grams *g, const uint8_t *symbols, unsigned len, int *steps, void (*fn)(void *ctx, uint32_t pattern),
+        void *ctx)
 {
 	struct looking l = {.g = g, .symbols = symbols, .len = len, .steps = steps, .fn = fn, .ctx = ctx};
 	uint32_t code = 0;

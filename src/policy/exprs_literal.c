@@ -9,7 +9,9 @@
 
 #include "policy/exprs_private.h"
 
-struct answer { struct literal_set exact, must; }; /* count 0: none */
+struct answer {
+	struct literal_set exact, must;
+}; /* count 0: none */
 
 static bool is_equal(const struct literal *a, const struct literal *b)
 {
@@ -52,7 +54,10 @@ static unsigned literal_worth(const struct literal *l)
 	if (l->len < LITERAL_LEN_MIN)
 		return 0;
 	for (unsigned i = 0; i < l->len; i++)
-		worth += l->s[i] == SYM_DOT || l->s[i] == SYM_END ? 2 : l->s[i] == SYM_BEGIN ? 3 : SET_LETTERS >> l->s[i] & 1 ? 4 : 5;
+		worth += l->s[i] == SYM_DOT || l->s[i] == SYM_END ? 2
+		         : l->s[i] == SYM_BEGIN                   ? 3
+		         : SET_LETTERS >> l->s[i] & 1             ? 4
+		                                                  : 5;
 	return is_top_level(l) && worth > 6 ? 6 : worth;
 }
 
@@ -254,5 +259,58 @@ bool literals_of_glob(const struct rule_text *r, struct literal_set *ret)
 		keep_better(ret, &of_part);
 		if (!star)
 			return set_worth(ret) > 0;
+	}
+}
+
+/* --- What every match has besides --- */
+
+static unsigned capped(uint64_t len)
+{
+	return len > NAME_WIRE_MAX ? NAME_WIRE_MAX : (unsigned)len;
+}
+
+static void facts_of_children(const struct regex *rx, const struct regex_node *n, struct regex_facts *ret)
+{
+	struct regex_facts f;
+	bool is_first = true;
+
+	for (unsigned c = n->child; c; c = rx->nodes[c].next, is_first = false) {
+		regex_facts(rx, c, &f);
+		if (n->kind == RX_CAT) {
+			ret->min_len = capped(ret->min_len + f.min_len);
+			ret->max_len = capped(ret->max_len + f.max_len);
+			ret->needs |= f.needs;
+		} else {
+			ret->min_len = is_first || f.min_len < ret->min_len ? f.min_len : ret->min_len;
+			ret->max_len = is_first || f.max_len > ret->max_len ? f.max_len : ret->max_len;
+			ret->needs = is_first ? f.needs : ret->needs & f.needs;
+		}
+	}
+}
+
+void regex_facts(const struct regex *rx, unsigned node_at, struct regex_facts *ret)
+{
+	const struct regex_node *n = &rx->nodes[node_at];
+
+	*ret = (struct regex_facts){0};
+	switch (n->kind) {
+	case RX_SET:
+		*ret = (struct regex_facts){.min_len = 1, .max_len = 1};
+		ret->needs = n->set && !(n->set & (n->set - 1)) ? n->set : 0;
+		if (n->set && !(n->set & ~SET_DIGITS))
+			ret->needs |= NEEDS_DIGIT;
+		break;
+	case RX_CAT:
+	case RX_ALT:
+		facts_of_children(rx, n, ret);
+		break;
+	case RX_REPEAT:
+		regex_facts(rx, n->child, ret);
+		ret->min_len = capped((uint64_t)ret->min_len * n->min);
+		ret->max_len = capped((uint64_t)ret->max_len * (n->max == REGEX_ENDLESS ? NAME_WIRE_MAX : n->max));
+		ret->needs = n->min ? ret->needs : 0;
+		break;
+	default:
+		break;
 	}
 }

@@ -21,8 +21,8 @@ static const struct {
         {"EUI64", 109}, {"IXFR", 251}, {"AXFR", 252}, {"ANY", 255}, {"URI", 256}, {"CAA", 257}};
 
 /* Types of content: as a condition a browser's; taken away, none that a name has. */
-static const char *const content_types[] = {"script", "stylesheet", "subdocument", "object", "image", "xmlhttprequest", "media", "font",
-        "websocket", "ping", "other"};
+static const char *const content_types[] = {"script", "stylesheet", "subdocument", "object", "image", "xmlhttprequest", "media",
+        "font", "websocket", "ping", "other"};
 
 /* Alone or with a value, and with '~' before them. */
 static const char *const browser_only[] = {"third-party", "first-party", "3p", "1p", "strict-third-party", "strict-first-party",
@@ -33,8 +33,8 @@ static const char *const browser_only[] = {"third-party", "first-party", "3p", "
         "donottrack", "webrtc", "beacon", "background", "xbl", "dtd", "empty", "mp4", "sitekey", "ipaddress", "cname"};
 
 /* Those that only an exception may carry. */
-static const char *const exception_only[] = {"elemhide", "generichide", "specifichide", "genericblock", "jsinject", "urlblock", "content",
-        "extension", "ehide", "ghide", "shide"};
+static const char *const exception_only[] = {"elemhide", "generichide", "specifichide", "genericblock", "jsinject", "urlblock",
+        "content", "extension", "ehide", "ghide", "shide"};
 
 #define IS_AMONG(names, name) is_among(names, sizeof(names) / sizeof(*(names)), name)
 
@@ -52,13 +52,17 @@ static int bad(const char **ret_why, const char *why)
 	return NW_EMALFORMED;
 }
 
-/* The text up to the next separator that no backslash precedes, the backslash taken away; *s moves behind the separator. */
-static void take_part(char *ret, const char **s, const char *end, char separator)
+/* The text up to the next separator that no backslash precedes, the backslash taken away; *s moves behind the separator. Of a rule that is too long a
+ * browser's modifier is still told, so the text may be cut. */
+static void take_part(char ret[EXPR_TEXT_MAX + 1], const char **s, const char *end, char separator)
 {
-	while (*s < end && **s != separator) {
+	const char *last = ret + EXPR_TEXT_MAX;
+
+	for (; *s < end && **s != separator; (*s)++) {
 		if (**s == '\\' && *s + 1 < end && (*s)[1] == separator)
 			(*s)++;
-		*ret++ = *(*s)++;
+		if (ret < last)
+			*ret++ = **s;
 	}
 	*ret = '\0';
 	if (*s < end)
@@ -202,7 +206,8 @@ static int take(struct rule_text *ret, char *option, const char **ret_why)
 	else if (strcmp(option, "ctag") == 0)
 		return bad(ret_why, "$ctag is not in this version");
 	else if (strcmp(option, "dnsrewrite") == 0)
-		return bad(ret_why, "$dnsrewrite is not in this version; `answer` and `cname` of a filter rule say what is answered");
+		return bad(ret_why,
+		        "$dnsrewrite is not in this version; `answer` and `cname` of a filter rule say what is answered");
 	else if (IS_AMONG(content_types, bare))
 		return *option == '~' ? 0 : NW_EREFUSED;
 	else if (IS_AMONG(browser_only, bare) || (ret->is_allow && IS_AMONG(exception_only, bare)))

@@ -19,10 +19,14 @@
 
 enum { WORDS_MAX = NFA_POSITIONS_MAX / 64 };
 enum border { BORDER_END, BORDER_WORD, BORDER_OTHER, BORDERS };
-enum { COND_BEGIN = 1, COND_END = 2, COND_EDGE = 4, COND_NO_EDGE = 8, CONDS = 16 };
+enum { COND_BEGIN = 1, COND_END = 2, COND_EDGE = 4, COND_NO_EDGE = 8 };
 enum { MASK_FIRST, MASK_LAST = MASK_FIRST + BORDERS, MASK_SHIFT = MASK_LAST + BORDERS, MASK_LOOP, MASK_ROWED, MASKS };
 
-struct head { uint16_t classes, rows, empty /* bit (before * BORDERS + behind): nothing matches at such a border */; uint8_t words; bool has_begin_only : 1, has_end_only : 1; };
+struct head {
+	uint16_t classes, rows, empty /* bit (before * BORDERS + behind): nothing matches at such a border */;
+	uint8_t words;
+	bool has_begin_only : 1, has_end_only : 1;
+};
 enum { CLASS_WORDS = SYMBOLS / 8, SETS_AT = 1 + CLASS_WORDS };
 _Static_assert(sizeof(struct head) == 8 && SYMBOLS % 8 == 0, "the layout of a program");
 
@@ -46,26 +50,31 @@ struct builder {
 	uint64_t follow[NFA_POSITIONS_MAX][WORDS_MAX];
 };
 
+static conds either(conds a, conds b)
+{
+	return (a | b) & 1 ? 1 : a | b;
+}
+
 static conds both(conds a, conds b)
 {
 	conds ret = 0;
 
 	if (a == 1 || b == 1)
 		return a == 1 ? b : a;
-	for (unsigned i = 0; i < CONDS; i++)
-		for (unsigned j = 0; (a >> i & 1) && j < CONDS; j++)
-			if (b >> j & 1)
-				ret |= (conds)(1u << (i | j));
+	for (unsigned i = a; i; i &= i - 1)
+		for (unsigned j = b; j; j &= j - 1)
+			ret |= (conds)(1u << (__builtin_ctz(i) | __builtin_ctz(j)));
 	return ret;
 }
 
 static bool holds(conds c, enum border before, enum border behind)
 {
 	bool is_edge = (before == BORDER_WORD) != (behind == BORDER_WORD);
-	unsigned lacking = (before == BORDER_END ? 0 : COND_BEGIN) | (behind == BORDER_END ? 0 : COND_END) | (is_edge ? COND_NO_EDGE : COND_EDGE);
+	unsigned lacking = (before == BORDER_END ? 0 : COND_BEGIN) | (behind == BORDER_END ? 0 : COND_END) |
+	                   (is_edge ? COND_NO_EDGE : COND_EDGE);
 
-	for (unsigned i = 0; i < CONDS; i++)
-		if ((c >> i & 1) && !(i & lacking))
+	for (unsigned i = c; i; i &= i - 1)
+		if (!((unsigned)__builtin_ctz(i) & lacking))
 			return true;
 	return false;
 }
@@ -150,16 +159,16 @@ static void build_alt(struct builder *b, const struct regex_node *n, struct part
 		build(b, c, p);
 		memcpy(ret->first + p->from, p->first + p->from, (p->to - p->from) * sizeof(conds));
 		memcpy(ret->last + p->from, p->last + p->from, (p->to - p->from) * sizeof(conds));
-		ret->empty |= p->empty;
+		ret->empty = either(ret->empty, p->empty);
 		ret->to = p->to;
 	}
 	free(p);
 }
 
-/* x{2,4} as x x x? x?, x{2,} as x x+. */
+/* x{2,4} as ((x)?x)?xx: what may be left out stands first, so that only the position before it is followed by many. x{2,} as xx+. */
 static void build_repeat(struct builder *b, const struct regex_node *n, struct part *ret)
 {
-	unsigned copies = n->max == REGEX_ENDLESS ? (n->min ? n->min : 1) : n->max;
+	unsigned copies = n->max == REGEX_ENDLESS ? (n->min ? n->min : 1) : n->max, optional = copies - n->min;
 	struct part *p = part_new(b);
 
 	ret->empty = 1;
@@ -172,17 +181,22 @@ static void build_repeat(struct builder *b, const struct regex_node *n, struct p
 		}
 		if (n->max == REGEX_ENDLESS && i + 1 == copies)
 			join(b, p, p);
-		if (i >= n->min)
-			p->empty |= 1;
+		if (i <= optional)
+			ret->empty = 1;
 		append(b, ret, p);
 	}
+	if (optional == copies)
+		ret->empty = 1;
 	free(p);
 }
 
 static void build(struct builder *b, unsigned at, struct part *ret)
 {
-	static const conds of_kind[] = {[RX_EMPTY] = 1, [RX_BEGIN] = 1 << COND_BEGIN, [RX_END] = 1 << COND_END,
-	        [RX_WORD_EDGE] = 1 << COND_EDGE, [RX_NO_WORD_EDGE] = 1 << COND_NO_EDGE};
+	static const conds of_kind[] = {[RX_EMPTY] = 1,
+	        [RX_BEGIN] = 1 << COND_BEGIN,
+	        [RX_END] = 1 << COND_END,
+	        [RX_WORD_EDGE] = 1 << COND_EDGE,
+	        [RX_NO_WORD_EDGE] = 1 << COND_NO_EDGE};
 	const struct regex_node *n = &b->rx->nodes[at];
 	bool is_split = b->rx->has_word_edge && (n->set & SET_WORD) && (n->set & ~SET_WORD);
 
@@ -211,7 +225,11 @@ static void build(struct builder *b, unsigned at, struct part *ret)
 
 /* --- From positions to a program --- */
 
-struct layout { unsigned words, classes, rows, total; uint8_t class_of[SYMBOLS]; uint64_t masks[MASKS][WORDS_MAX]; };
+struct layout {
+	unsigned words, classes, rows, total;
+	uint8_t class_of[SYMBOLS];
+	uint64_t masks[MASKS][WORDS_MAX];
+};
 
 static void set_bit(uint64_t *mask, unsigned bit)
 {
@@ -386,7 +404,8 @@ static bool run_wide(const uint64_t *program, const struct head *h, const uint8_
 		for (unsigned w = 0; w < h->words; w++) {
 			uint64_t shifted = now[w] & masks[MASK_SHIFT * h->words + w];
 
-			next[w] = shifted << 1 | carry | (now[w] & masks[MASK_LOOP * h->words + w]) | masks[(MASK_FIRST + before) * h->words + w];
+			next[w] = shifted << 1 | carry | (now[w] & masks[MASK_LOOP * h->words + w]) |
+			          masks[(MASK_FIRST + before) * h->words + w];
 			carry = shifted >> 63;
 		}
 		*steps -= (int)(h->words * (1 + add_rows(masks + MASK_ROWED * h->words, rows, now, next, h->words)));

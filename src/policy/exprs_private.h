@@ -59,9 +59,6 @@ struct regex_node { uint8_t kind; uint16_t min, max; /* REPEAT */ uint16_t child
 struct regex { struct regex_node *nodes; unsigned count, cap, root; bool has_word_edge; };
 int regex_parse(struct regex *ret, const char *text, size_t len, const char **ret_why); /* 0, -ENOMEM, NW_EMALFORMED */
 void regex_free(struct regex *rx);
-/* What every name that the expression matches has. */
-struct regex_facts { unsigned min_len, max_len; uint64_t needs; };
-void regex_facts(const struct regex *rx, unsigned node, struct regex_facts *ret);
 
 /* --- Automata (exprs_nfa.c): one bit a position, a step for each symbol of the name, so the cost is known beforehand --- */
 
@@ -83,6 +80,9 @@ struct literal { uint8_t len, s[LITERAL_LEN_MAX]; /* symbols, with SYM_BEGIN and
 struct literal_set { unsigned count; struct literal v[LITERALS_MAX]; };
 bool literals_of_regex(const struct regex *rx, struct literal_set *ret); /* false: there is none to be used */
 bool literals_of_glob(const struct rule_text *r, struct literal_set *ret);
+/* What every name that the expression matches has. */
+struct regex_facts { unsigned min_len, max_len; uint64_t needs; };
+void regex_facts(const struct regex *rx, unsigned node, struct regex_facts *ret);
 
 /* --- Which patterns' fixed parts occur (exprs_grams.c) --- */
 

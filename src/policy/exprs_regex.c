@@ -160,7 +160,8 @@ static bool posix_class(struct reader *in, uint64_t *ret)
 	is_not = *name == '^';
 	name += is_not;
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
-		if ((size_t)(close - name) != strlen(classes[i].name) || memcmp(name, classes[i].name, strlen(classes[i].name)) != 0)
+		if ((size_t)(close - name) != strlen(classes[i].name) ||
+		        memcmp(name, classes[i].name, strlen(classes[i].name)) != 0)
 			continue;
 		*ret |= is_not ? SET_ALL & ~classes[i].set : classes[i].set;
 		in->p = close + 2;
@@ -381,7 +382,8 @@ static unsigned repeated(struct reader *in)
 }
 
 /* Children are chained behind `parent`; one child alone takes the parent's place. */
-static unsigned chain(struct reader *in, enum regex_kind kind, unsigned (*next)(struct reader *), bool (*goes_on)(struct reader *))
+static unsigned chain(
+        struct reader *in, enum regex_kind kind, unsigned (*next)(struct reader *), bool (*goes_on)(struct reader *))
 {
 	unsigned parent = node(in, kind), last = 0, n;
 
@@ -445,57 +447,4 @@ void regex_free(struct regex *rx)
 {
 	free(rx->nodes);
 	rx->nodes = NULL;
-}
-
-/* --- What every match has --- */
-
-static unsigned capped(uint64_t len)
-{
-	return len > NAME_WIRE_MAX ? NAME_WIRE_MAX : (unsigned)len;
-}
-
-static void facts_of_children(const struct regex *rx, const struct regex_node *n, struct regex_facts *ret)
-{
-	struct regex_facts f;
-	bool is_first = true;
-
-	for (unsigned c = n->child; c; c = rx->nodes[c].next, is_first = false) {
-		regex_facts(rx, c, &f);
-		if (n->kind == RX_CAT) {
-			ret->min_len = capped(ret->min_len + f.min_len);
-			ret->max_len = capped(ret->max_len + f.max_len);
-			ret->needs |= f.needs;
-		} else {
-			ret->min_len = is_first || f.min_len < ret->min_len ? f.min_len : ret->min_len;
-			ret->max_len = is_first || f.max_len > ret->max_len ? f.max_len : ret->max_len;
-			ret->needs = is_first ? f.needs : ret->needs & f.needs;
-		}
-	}
-}
-
-void regex_facts(const struct regex *rx, unsigned node_at, struct regex_facts *ret)
-{
-	const struct regex_node *n = &rx->nodes[node_at];
-
-	*ret = (struct regex_facts){0};
-	switch (n->kind) {
-	case RX_SET:
-		*ret = (struct regex_facts){.min_len = 1, .max_len = 1};
-		ret->needs = n->set && !(n->set & (n->set - 1)) ? n->set : 0;
-		if (n->set && !(n->set & ~SET_DIGITS))
-			ret->needs |= NEEDS_DIGIT;
-		break;
-	case RX_CAT:
-	case RX_ALT:
-		facts_of_children(rx, n, ret);
-		break;
-	case RX_REPEAT:
-		regex_facts(rx, n->child, ret);
-		ret->min_len = capped((uint64_t)ret->min_len * n->min);
-		ret->max_len = capped((uint64_t)ret->max_len * (n->max == REGEX_ENDLESS ? NAME_WIRE_MAX : n->max));
-		ret->needs = n->min ? ret->needs : 0;
-		break;
-	default:
-		break;
-	}
 }

@@ -140,7 +140,8 @@ static int take_name(struct rule_text *ret, const char **ret_why)
 {
 	const char *s = (const char *)ret->body;
 
-	if (s[0] == '.' || s[ret->body_len - 1] == '.' || name_from_user_text(&ret->name, s, ret->body_len) < 0 || ret->name.labels == 0)
+	if (s[0] == '.' || s[ret->body_len - 1] == '.' || name_from_user_text(&ret->name, s, ret->body_len) < 0 ||
+	        ret->name.labels == 0)
 		return bad(ret_why, "an empty or too long label, or a too long name");
 	ret->pattern = ret->anchor == ANCHOR_LABEL ? PATTERN_SUFFIX : PATTERN_EXACT;
 	return 0;
@@ -202,15 +203,15 @@ static int take_pattern(struct rule_text *ret, const char *s, size_t len, const 
 
 int rule_parse(struct rule_text *ret, const char *text, size_t len, const char **ret_why)
 {
+	bool is_too_long;
 	size_t at;
 	int r = 0;
 
 	/* The arrays are read as far as their counts say. */
 	memset(ret, 0, offsetof(struct rule_text, body));
-	if (len > EXPR_TEXT_MAX)
-		return bad(ret_why, "the rule is too long");
 	if (memchr(text, 0, len))
 		return bad(ret_why, "a NUL byte");
+	is_too_long = len > EXPR_TEXT_MAX;
 	ret->is_allow = starts(text, len, "@@");
 	if (ret->is_allow) {
 		text += 2;
@@ -221,6 +222,8 @@ int rule_parse(struct rule_text *ret, const char *text, size_t len, const char *
 	at = find_modifiers(text, len);
 	if (at < len)
 		r = rule_parse_modifiers(ret, text + at + 1, len - at - 1, ret_why);
+	if (is_too_long)
+		return r == NW_EREFUSED ? r : bad(ret_why, "the rule is too long");
 	if (r == 0)
 		r = take_pattern(ret, text, at, ret_why);
 	if (r == 0 && at < 3 && !rule_is_conditional(ret))

@@ -266,9 +266,7 @@ static void parse_general(struct line_entry *ret, const char *line, size_t len, 
 		return;
 	}
 	end = s + cut_comment(s, (size_t)(end - s));
-	if (end - s > LIST_LINE_MAX)
-		list_parse_bad(ret, "the line is too long");
-	else if (list_parse_prefix(&p, s, (size_t)(end - s)))
+	if (list_parse_prefix(&p, s, (size_t)(end - s)))
 		take_prefix(ret, &p, false);
 	else if (is_domain(s, (size_t)(end - s)))
 		take_domain(ret, s, (size_t)(end - s));
@@ -291,4 +289,5 @@ static int adblock_probe(const char *text, size_t len)
 	return list_probe_share(&list_format_adblock, text, len);
 }
 
-const struct list_format list_format_adblock = {.name = "adblock", .id = FORMAT_ADBLOCK, .probe = adblock_probe, .parse = adblock_parse};
+const struct list_format list_format_adblock = {
+        .name = "adblock", .id = FORMAT_ADBLOCK, .probe = adblock_probe, .parse = adblock_parse};

@@ -70,7 +70,8 @@ static void anchored(char *rule, char *hit, unsigned i)
 static const struct {
 	const char *name;
 	void (*make)(char *rule, char *hit, unsigned i);
-} kinds[] = {{"literal", literal}, {"digits", digits}, {"alternation", alternation}, {"wildcard", glob}, {"anchored", anchored}, {"shapeless", shapeless}};
+} kinds[] = {{"literal", literal}, {"digits", digits}, {"alternation", alternation}, {"wildcard", glob}, {"anchored", anchored},
+        {"shapeless", shapeless}};
 
 /* --- Measuring --- */
 
@@ -117,8 +118,9 @@ static void one_size(unsigned kind, unsigned count)
 	build_ms = (double)(now_ns() - start) / 1e6;
 	exprs_stat(e, &st);
 	ns = measure(e, names, NAMES, &found);
-	printf("%-12s %6u  no match %7.0f ns (%u found)  match %7.0f ns  %6.0f B each  build %6.0f ms  left out %u\n", kinds[kind].name, count, ns, found,
-		measure(e, hits, count < NAMES ? count : NAMES, &matched), (double)st.memory_bytes / count, build_ms, left_out);
+	printf("%-12s %6u  no match %7.0f ns (%u found)  match %7.0f ns  %6.0f B each  build %6.0f ms  left out %u\n",
+	        kinds[kind].name, count, ns, found, measure(e, hits, count < NAMES ? count : NAMES, &matched),
+	        (double)st.memory_bytes / count, build_ms, left_out);
 	exprs_free(e);
 }
 
@@ -142,14 +144,16 @@ static void worst(const char *what, const char *const *rules, unsigned rule_coun
 	lookups = 2000;
 	us = measure(e, &n, 1, &matched) / 1000;
 	exprs_stat(e, &st);
-	printf("worst: %-44s %6u rules  %7.1f us a look-up, %llu of %u met the bound, left out %u\n", what, copies, us, (unsigned long long)st.cut, lookups, left_out);
+	printf("worst: %-44s %6u rules  %7.1f us a look-up, %llu of %u met the bound, left out %u\n", what, copies, us,
+	        (unsigned long long)st.cut, lookups, left_out);
 	lookups = before;
 	exprs_free(e);
 }
 
 static void worst_inputs(void)
 {
-	static const char *const bombs[] = {"/^([a.]+)+[b-z]{1%u}$/", "/(a|aa|[a.])+[0-9_]{1%u}$/", "/([a.]*)*[b-z]{1%u}/", "/^(([a-z.])+.)+[b-z]([b-z])+1{0,1%u}$/"};
+	static const char *const bombs[] = {"/^([a.]+)+[b-z]{1%u}$/", "/(a|aa|[a.])+[0-9_]{1%u}$/", "/([a.]*)*[b-z]{1%u}/",
+	        "/^(([a-z.])+.)+[b-z]([b-z])+1{0,1%u}$/"};
 	static const char *const shared[] = {"/aaaa[b-z]{%u}c/", "/aaaa.*[0-9]q{%u}/", "/aaaa(b|a)*[c-z]{%u}/"};
 	static const char *const wide[] = {"/aaaa[a-z]{0,4}(a|b|ab){6}[a-c]{150}x{1,%u}/"};
 	static const char *const globs[] = {"*aa*aa*aa*aa*aa*aa*aa*aa*aa*aab%u*"};

@@ -192,6 +192,10 @@ static void long_line(void **state)
 	assert_string_equal(parse_whole(&e, line), "bad");
 	memcpy(line, "||x.example##", 13);
 	assert_string_equal(parse_whole(&e, line), "empty");
+	memcpy(line, "||x.example^$third-party,domain=", 32);
+	assert_string_equal(parse_whole(&e, line), "empty");
+	memcpy(line, "||x.example^$important,client=aa", 32);
+	assert_string_equal(parse_whole(&e, line), "bad");
 	free(line);
 }
 

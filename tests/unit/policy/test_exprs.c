@@ -96,7 +96,8 @@ static void which_decides(void **state)
 
 static void clients_by_name(void **state)
 {
-	struct exprs *e = TABLE("||a.test^$client=kids|guests", "||b.test^$client=~kids", "||c.test^$client=\"Mum's phone\"", "||d.test^$client=10.0.0.1|~kids");
+	struct exprs *e = TABLE("||a.test^$client=kids|guests", "||b.test^$client=~kids", "||c.test^$client=\"Mum's phone\"", "||d.test^$client=10.0.0.1|~kids",
+	        "||e.test^$client=kids", "||e.test^$client=~kids,badfilter", "|f.test^$client=kids");
 	uint16_t group_of[] = {70, 0xffff, 2};
 	uint64_t groups[2] = {0};
 	struct expr_client client = {.groups = groups, .group_of = group_of};
@@ -111,6 +112,9 @@ static void clients_by_name(void **state)
 	assert_int_equal(judge(e, "a.test", 1, &client).here, EXPR_BLOCK);
 	assert_int_equal(judge(e, "b.test", 1, &client).here, 0);
 	assert_int_equal(judge(e, "c.test", 1, &client).here, 0);
+	assert_int_equal(judge(e, "e.test", 1, &client).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "f.test", 1, &client).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "x.f.test", 1, &client).here, 0);
 	groups[0] = 1ull << 2;
 	assert_int_equal(judge(e, "c.test", 1, &client).here, EXPR_BLOCK);
 	exprs_free(e);
@@ -156,35 +160,54 @@ static void loose_ones_are_few(void **state)
 	exprs_free(e);
 }
 
-/* Names as long as they get, made of what the patterns look for. */
-static void bounded(void **state)
+static struct exprs *numbered(const char *format, unsigned count)
 {
 	struct exprs_build *b = exprs_build_new(SEED);
-	char rule[128], host[254];
-	struct exprs_stat st;
-	struct expr_result r;
-	struct exprs *e;
+	struct exprs *e = NULL;
+	char rule[128];
 
-	memset(host, 'a', sizeof(host) - 1);
-	for (unsigned i = 60; i < sizeof(host); i += 61)
-		host[i] = '.';
-	host[sizeof(host) - 1] = '\0';
-	for (unsigned i = 0; i < 2000; i++) {
-		int len = snprintf(rule, sizeof(rule), "/aaaa(a|b|[a.])*[x-z]{1,%u}q?[x-z]$/", i % 100 + 1);
+	for (unsigned i = 0; i < count; i++) {
+		int len = snprintf(rule, sizeof(rule), format, i + 1);
 
 		assert_int_equal(exprs_build_add(b, rule, (size_t)len), 0);
 	}
 	assert_int_equal(exprs_build_add(b, "@@*$dnstype=A", 13), 0);
 	assert_int_equal(exprs_build_done(b, &e), 0);
+	return e;
+}
+
+/* A name as long as they get, made of what the patterns look for. What is tied to a domain is judged all the same, and other names are not touched. */
+static void bounded_by_steps(void **state)
+{
+	struct exprs *e = numbered("/aaaa((a|b|[a.])(a|[a.]|b))*[x-z]{1,%u}q?[x-z]$/", 100);
+	struct exprs_stat st;
+	struct expr_result r;
+	char host[254];
+
+	memset(host, 'a', sizeof(host) - 1);
+	for (unsigned i = 60; i < sizeof(host); i += 61)
+		host[i] = '.';
+	host[sizeof(host) - 1] = '\0';
 	r = judge(e, host, 1, NULL);
 	assert_true(r.is_cut);
 	assert_int_equal(r.here, EXPR_ALLOW);
 	exprs_stat(e, &st);
 	assert_int_equal(st.cut, 1);
 	assert_false(judge(e, "b.test", 1, NULL).is_cut);
-	assert_int_equal(judge(e, "caaaabxx", 28, NULL).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "caaaabaxx", 28, NULL).here, EXPR_BLOCK);
 	exprs_stat(e, &st);
 	assert_int_equal(st.cut, 1);
+	exprs_free(e);
+}
+
+static void bounded_by_tries(void **state)
+{
+	struct exprs *e = numbered("/^aaaa[b-z]%u/", EXPRS_TRIES_MAX);
+
+	assert_false(judge(e, "aaaa0123456789.test", 28, NULL).is_cut);
+	exprs_free(e);
+	e = numbered("/^aaaa[b-z]+%u/", EXPRS_TRIES_MAX * 4);
+	assert_true(judge(e, "aaaa0123456789.test", 28, NULL).is_cut);
 	exprs_free(e);
 }
 
@@ -314,7 +337,7 @@ static void many_as_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(always_and_here), cmocka_unit_test(which_decides), cmocka_unit_test(clients_by_name), cmocka_unit_test(badfilter),
-	        cmocka_unit_test(loose_ones_are_few), cmocka_unit_test(bounded), cmocka_unit_test(one_automaton_fits), cmocka_unit_test(nothing_is_allocated), cmocka_unit_test(many_as_each)};
+	        cmocka_unit_test(loose_ones_are_few), cmocka_unit_test(bounded_by_steps), cmocka_unit_test(bounded_by_tries), cmocka_unit_test(one_automaton_fits), cmocka_unit_test(nothing_is_allocated), cmocka_unit_test(many_as_each)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
