@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "load.h"
 
-enum { SOCKETS_MAX = 64, SLOT_BITS = 12, TIMEOUT_NS = 2000000000, LOOK_NS = 50000000, DRAIN_NS = 1000000000, SAMPLES_MAX = 200000, PACKET_MAX = 1500 };
+enum { SOCKETS_MAX = 64, SLOT_BITS = 12, TIMEOUT_NS = 1500000000, LOOK_NS = 50000000, PROBE_NS = 50000000, DRAIN_NS = 1600000000, SAMPLES_MAX = 200000, PACKET_MAX = 1500 };
 _Static_assert(WINDOW_MAX == 1 << SLOT_BITS, "a slot fits its bits of the ID");
 
 struct slot {
@@ -186,8 +186,8 @@ static void loop(struct state *s)
 		at_ns = now_ns();
 	}
 	s->figures->elapsed_ns = at_ns - start_ns;
-	/* Where nothing was answered at all, nobody is there. */
-	end_ns = at_ns + (s->figures->answered ? DRAIN_NS : s->run->duration_ns);
+	/* A short run looks whether anybody is there. */
+	end_ns = at_ns + (s->figures->answered || s->run->duration_ns > PROBE_NS ? DRAIN_NS : s->run->duration_ns);
 	while (s->out_count && now_ns() < end_ns)
 		turn(s, false);
 	s->figures->lost += s->out_count;

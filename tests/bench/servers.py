@@ -8,7 +8,7 @@ import time
 from place import UPSTREAM, Failed, cpu_seconds, memory_bytes, process_tree
 from kinds import KINDS, STEERED_DOMAIN
 
-LOSS_MAX = 0.005
+LOSS_MAX, TRIES = 0.005, 3
 START_MAX_S = 600
 
 
@@ -72,17 +72,19 @@ class Server:
         return memory_bytes(self.pids)
 
     def measure(self, kind, seconds):
-        """One measurement: CPU-us of all its processes for an answered query, and what the load saw."""
+        """One measurement: CPU-us of all its processes for an answered query, and what the load saw. Where other work on the machine made the kernel
+        lose packets it is taken again."""
         k = KINDS[kind]
-        before = cpu_seconds(self.pids)
-        r = self.place.command(k.command("127.0.0.1", self.port, seconds, self.is_echo))
-        used_s = cpu_seconds(self.pids) - before
-        if r["wrong"] > LOSS_MAX * r["sent"]:
-            raise Failed(f"{self.name}, {k.title}: {r['wrong']} of {r['sent']} answers were wrong, the first with RCODE {r['wrong_rcode']}; {self.log()}")
-        if not r["answered"] or r["lost"] > LOSS_MAX * r["sent"]:
-            raise Failed(f"{self.name}, {k.title}: {r['lost']} of {r['sent']} queries were lost; {self.log()}")
-        return {"us": used_s * 1e6 / r["answered"], "qps": r["answered"] / r["elapsed_s"], "busy": used_s / r["elapsed_s"], "lost": r["lost"],
-                "median_us": r["median_us"], "p99_us": r["p99_us"]}
+        for _ in range(TRIES):
+            before = cpu_seconds(self.pids)
+            r = self.place.command(k.command("127.0.0.1", self.port, seconds, self.is_echo))
+            used_s = cpu_seconds(self.pids) - before
+            if r["wrong"] > LOSS_MAX * r["sent"]:
+                raise Failed(f"{self.name}, {k.title}: {r['wrong']} of {r['sent']} answers were wrong, the first with RCODE {r['wrong_rcode']}; {self.log()}")
+            if r["answered"] and r["lost"] <= LOSS_MAX * r["sent"]:
+                return {"us": used_s * 1e6 / r["answered"], "qps": r["answered"] / r["elapsed_s"], "busy": used_s / r["elapsed_s"], "lost": r["lost"],
+                        "median_us": r["median_us"], "p99_us": r["p99_us"]}
+        raise Failed(f"{self.name}, {k.title}: {r['lost']} of {r['sent']} queries were lost, and {TRIES - 1} times before; {self.log()}")
 
 
 class Echo(Server):
