@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 COLOURS = {"echo": "#8b949e", "dnsmasq": "#d9822b", "unbound": "#4a90d9", "dnsdist": "#a374d5", "dnsdist-64": "#c3a3e5", "nameway": "#2fa36b"}
 TITLES = {"blocked": "blocked name", "local": "local NXDOMAIN", "cached": "cached answer", "miss": "forwarded miss"}
 TEXT, LINE = "#7d8590", "#7d859055"
-WIDTH, LEFT, TOP, BAR_H, GAP, GROUP_GAP, LABEL = 860, 120, 58, 15, 3, 26, 130
+WIDTH, LEFT, TOP, BAR_H, GAP, GROUP_GAP, LABEL = 860, 120, 74, 15, 3, 26, 130
 SIZE_PREFERRED = 326000
 
 
@@ -89,6 +89,7 @@ def make(result):
     svg.text(LEFT, 22, f"µs of CPU time for a query, {size_text(size)} blocked names, one worker", size=16, weight="bold")
     versions = ", ".join(f"{name} {v}" for name, v in m["versions"].items() if name != "nameway")
     svg.text(LEFT, 40, f"{versions}; {m['cpu']}, Linux {m['kernel'].split('-')[0]}; {result['pairs']} interleaved rounds, 95 % intervals", size=11)
+    svg.text(LEFT, 55, "all with nameway's packet rules loaded" if result.get("table") == "all" else "nameway with its packet rules loaded, the others without", size=11)
     y = TOP
     for r in rows:
         y = draw_kind(svg, r, y)
