@@ -8,7 +8,7 @@ DESTDIR ?=
 INSTALL ?= install
 
 programs := src/daemon/namewayd src/cli/nameway
-bench_tools := tests/bench/nw-echo tests/e2e/nw-upstream
+bench_tools := tests/bench/nw-echo tests/bench/nw-bench-load
 run_tools := tests/e2e/nw-upstream
 version = $(shell sed -n "s/.*, version: '\([^']*\)'.*/\1/p" meson.build)
 
@@ -38,7 +38,7 @@ run: build
 	@ninja -C build $(run_tools)
 	@NAMEWAY_BUILD=$(CURDIR)/build /usr/bin/python3 lab/lab.py $(if $(ONCE),--once)
 
-# BENCH= passes options on, as BENCH="--sizes 10,10M --pairs 20"; tests/bench/bench.py --help has them.
+# BENCH= passes options on, as BENCH=--quick or BENCH="--sizes 326k --plot docs/bench.svg"; tests/bench/bench.py --help has them.
 bench: build
 	@packaging/install-deps.sh bench
 	@ninja -C build $(bench_tools)
