@@ -325,27 +325,35 @@ static void stale_ones_are_worth_less_than_live_ones(void **state)
 	assert_true(stale < 300);
 }
 
-/* A full bucket takes a stale answer's place before a live one's. */
+/* Names whose hash is the same come into one bucket. */
+static void put_beside(unsigned bucket, unsigned i, uint32_t ttl_s, uint32_t now_s)
+{
+	char name[40];
+
+	snprintf(name, sizeof(name), "n%u.example", i);
+	made_answer(m, name, 1, i, ttl_s, false);
+	m->key.name_hash = bucket;
+	put(now_s);
+}
+
+/* A full bucket takes a stale answer's place before a live one's, wherever it begins to look. */
 static void a_stale_one_gives_way_in_its_bucket(void **state)
 {
 	struct cache_key key;
+	struct name qname;
 	char name[40];
 
 	limit(0, 3000, 120, 10000);
-	/* Names whose hash is the same come into one bucket. */
-	for (unsigned i = 0; i < 9; i++) {
-		snprintf(name, sizeof(name), "n%u.example", i);
-		made_answer(m, name, 1, i, i == 3 ? 30 : 3000, false);
-		m->key.name_hash = 77;
-		put(i < 8 ? 0 : 100);
-	}
-	for (unsigned i = 0; i < 9; i++) {
-		struct name qname;
-
-		snprintf(name, sizeof(name), "n%u.example", i);
-		made_key(&key, &qname, name);
-		key.name_hash = 77;
-		assert_int_equal(cache_find(c, &key, 100) != NULL, i != 3);
+	for (unsigned bucket = 0; bucket < 16; bucket++) {
+		for (unsigned i = 0; i < 8; i++)
+			put_beside(bucket, i, i == 3 ? 30 : 3000, 0);
+		put_beside(bucket, 8, 3000, 100);
+		for (unsigned i = 0; i < 9; i++) {
+			snprintf(name, sizeof(name), "n%u.example", i);
+			made_key(&key, &qname, name);
+			key.name_hash = bucket;
+			assert_int_equal(cache_find(c, &key, 100) != NULL, i != 3);
+		}
 	}
 	assert_int_equal(stat_now().evictions, 0);
 }

@@ -195,6 +195,33 @@ static void stale_answers_come_back_as_such(void **state)
 	assert_int_equal(entries(), 0);
 }
 
+/* Moving it to other memory makes it no younger. */
+static void a_stale_answer_stays_as_old_as_it_is(void **state)
+{
+	const struct cache_answer *first;
+	char name[40];
+
+	fresh_cache(CACHE_BYTES_MIN, 1000);
+	made_answer(m, "a.example", 1, 5, 300, false);
+	put(5000);
+	save(5400);
+	fresh_cache(CACHE_BYTES_MIN, 1000);
+	assert_int_equal(load(3, WALL), 0);
+	first = find_stale("a.example", 3, 1000);
+	for (unsigned i = 0; i < 10000; i++) {
+		snprintf(name, sizeof(name), "n%u.example", i);
+		made_answer(m, name, 1, i, 3000, false);
+		put(3);
+		if (i % 100 == 0) {
+			assert_non_null(find_stale("a.example", 3, 1000));
+			cache_tidy(c, 3);
+		}
+	}
+	assert_ptr_not_equal(find_stale("a.example", 3, 1000), first);
+	assert_non_null(find_stale("a.example", 3 + 899, 1000));
+	assert_null(find_stale("a.example", 3 + 900, 1000));
+}
+
 static void limits_of_now_hold(void **state)
 {
 	made_answer(m, "a.example", 1, 5, 30000, false);
@@ -419,7 +446,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(everything_comes_back), TEST(time_on_the_way_counts), TEST(stale_answers_come_back_as_such), TEST(limits_of_now_hold),
+		TEST(everything_comes_back), TEST(time_on_the_way_counts), TEST(stale_answers_come_back_as_such), TEST(a_stale_answer_stays_as_old_as_it_is), TEST(limits_of_now_hold),
 		TEST(groups_are_found_by_their_signatures), TEST(a_smaller_cache_takes_what_fits), TEST(a_cut_file_gives_what_is_whole),
 		TEST(a_damaged_file_is_seen), TEST(a_strangers_records_are_judged), TEST(a_disk_that_fails_is_told),
 	};
