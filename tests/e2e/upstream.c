@@ -72,7 +72,8 @@ static void log_question(const struct question *q, bool is_tcp, const char *addr
 }
 
 /* The answer's length in ret; 0: say nothing. */
-static size_t answer(uint8_t *ret, size_t max, const uint8_t *query, size_t len, bool is_tcp, const char *address, unsigned *ret_delay_ms)
+static size_t answer(
+        uint8_t *ret, size_t max, const uint8_t *query, size_t len, bool is_tcp, const char *address, unsigned *ret_delay_ms)
 {
 	struct question q;
 

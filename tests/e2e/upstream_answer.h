@@ -15,7 +15,14 @@ struct question {
 };
 
 /* What is done to all questions, whatever their names. */
-enum answer_mode { MODE_NORMAL, MODE_SILENT, MODE_SERVFAIL, MODE_REFUSED, MODE_EMPTY /* no record and no SOA */, MODE_LOWER /* letters of the question are lower-cased, by UDP */ };
+enum answer_mode {
+	MODE_NORMAL,
+	MODE_SILENT,
+	MODE_SERVFAIL,
+	MODE_REFUSED,
+	MODE_EMPTY /* no record and no SOA */,
+	MODE_LOWER /* letters of the question are lower-cased, by UDP */
+};
 extern enum answer_mode answer_mode;
 extern uint32_t answer_ttl; /* of what has no TTL of its own */
 

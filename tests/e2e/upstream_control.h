@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 
 struct behaviour {
-	unsigned delay_ms;   /* of all answers by UDP */
-	bool is_shut;        /* nobody is at the ports */
+	unsigned delay_ms;     /* of all answers by UDP */
+	bool is_shut;          /* nobody is at the ports */
 	uint64_t silent_after; /* so many questions more, when has_silent_after */
 	bool has_silent_after;
 };
