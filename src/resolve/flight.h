@@ -144,14 +144,14 @@ struct server {
 	unsigned timeouts_in_row;
 	unsigned unanswered; /* UDP queries in time that were sent since its last answer; the first of them then */
 	uint64_t silent_since_us, silent_turn; /* the turn in which its silence was first too long */
-	unsigned stale_in_row; /* fresh sockets of a way that could not send, see server_blames_socket */
-	uint32_t srtt_us;      /* 0: unknown */
+	unsigned stale_in_row;                 /* fresh sockets of a way that could not send, see server_blames_socket */
+	uint32_t srtt_us;                      /* 0: unknown */
 	uint64_t last_answer_us, no_edns_until_ms;
 	struct deadline probe_at;
 	struct attempt probe; /* or what measures it */
 	struct name probe_name;
 	uint16_t probe_type;
-	bool is_probe_open;            /* a probe was sent, and nothing came since */
+	bool is_probe_open;             /* a probe was sent, and nothing came since */
 	unsigned probes, probes_failed; /* since it was healthy */
 	uint64_t measured_ms;
 	uint32_t in_flight;
@@ -163,7 +163,7 @@ struct group {
 	unsigned index; /* in the configuration */
 	char *name;
 	bool has_way, is_way_down;
-	unsigned way; /* in the configuration */
+	unsigned way;   /* in the configuration */
 	char *way_name; /* of the way that sockets are marked for, with its mark and interface: another way needs new sockets */
 	char way_interface[IFNAME_MAX];
 	uint32_t way_mark;
@@ -174,7 +174,7 @@ struct group {
 	unsigned server_count;
 	struct question *questions;
 	unsigned question_count;
-	uint64_t failures; /* the number under which its failures are remembered; a new one forgets them */
+	uint64_t failures;     /* the number under which its failures are remembered; a new one forgets them */
 	struct name lost_name; /* the latest question that had no answer: asked in probes, as ". NS" is not answered everywhere */
 	uint16_t lost_type;
 	bool has_lost;
@@ -240,9 +240,10 @@ void question_step(struct question *q, bool is_inside_ask); /* asks the next ser
 void question_retry(struct question *q, struct server *s);  /* asks the same one again: it answered, but differently is wanted */
 void question_again_soon(struct question *q);
 void questions_leave(struct server *s); /* what it was asked goes elsewhere, where there is another server to ask */
-void questions_ask_again(struct server *s, const struct question *except); /* it is there: what it was asked in the dark may be lost */
-void questions_end_dead(struct group *g);                                  /* all servers are known dead */
-bool question_is_last_word(const struct question *q); /* nobody else is there who could have better than a poor answer */
+void questions_ask_again(
+        struct server *s, const struct question *except); /* it is there: what it was asked in the dark may be lost */
+void questions_end_dead(struct group *g);                 /* all servers are known dead */
+bool question_is_last_word(const struct question *q);     /* nobody else is there who could have better than a poor answer */
 void on_try_timeout(struct deadline *d);
 void on_again(struct deadline *d);
 void on_total(struct deadline *d);

@@ -90,7 +90,8 @@ bool server_look(struct server *s)
 {
 	struct resolver *r = s->group->resolver;
 
-	if (s->health != HEALTHY || s->unanswered < SUSPECT_ASKED || s->silent_turn == r->turn || !is_silent(s, resolver_now_us(r)))
+	if (s->health != HEALTHY || s->unanswered < SUSPECT_ASKED || s->silent_turn == r->turn ||
+	        !is_silent(s, resolver_now_us(r)))
 		return false;
 	if (s->silent_turn)
 		suspect(s);

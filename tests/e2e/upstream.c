@@ -2,19 +2,25 @@
 /* A scripted upstream resolver for end-to-end tests: every answer follows from the name asked, so no zone is needed and two
  * runs see the same world.
  *
- *   nw-upstream -a ADDRESS [-a ADDRESS]... [-p PORT] [-t TTL] [-f RECORDS] [-l LOG]
+ *   nw-upstream -a ADDRESS [-a ADDRESS]... [-p PORT] [-t TTL] [-f RECORDS] [-l LOG] [-c CONTROL]
  *
  * What a name gets (labels are compared in lower case):
  *   cN.TARGET.via.OWNER   a chain of N CNAMEs, the last one to TARGET, then TARGET's records
- *   nx-… nodata-… servfail-…   the first label says the outcome;  nosoa-… is an empty answer without SOA
- *   tc-… is truncated over UDP;  silent-… is not answered
+ *   nx-… nodata-… servfail-… refused-…   the first label says the outcome;  nosoa-… is an empty answer without SOA
+ *   tc-… is truncated over UDP;  silent-… is not answered;  delayN-… is answered N ms later, by UDP
+ *   once-…                an empty answer without SOA the first time, then what else it gets
+ *   stop-NAME             a CNAME to NAME, and nothing more
+ *   lower-…               the question comes back in lower case, by UDP
  *   ttlN-…                this TTL;  a label ip-HEX8 or ip6-HEX32: this address
  *   anything else         1 or 2 addresses out of its class: the first label that begins with d-, t1-, t2- or s- says the
  *                          class, else it is d.
  *                         Classes never share an address; names of class s share 64 between them all
  * HTTPS and SVCB records carry hints that are other addresses of the class; every eighth has another target with glue. RECORDS
  * holds lines `NAME TYPE VALUE [TTL]` (A, AAAA, CNAME) that come before all this. LOG gets a line `NAME TYPE udp|tcp ADDRESS`
- * for each question. One thread; on SIGTERM it prints what it counted. */
+ * for each question. CONTROL is the path of a stream socket: a connection sends one line, gets "ok" or "no", and is closed. The
+ * lines: `normal` (the end of all others), `silent`, `servfail`, `refused`, `empty` (no record and no SOA), `lower`, `delay MS`
+ * (of every answer by UDP), `silent-after N` (questions more), `shut` (nobody is at the ports). One thread; on SIGTERM it prints
+ * what it counted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +32,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "upstream_answer.h"
+#include "upstream_control.h"
 
 enum { BATCH = 64, LISTENS_MAX = 16, STREAMS_MAX = 2048, STREAM_BYTES = 4096, MESSAGE_MAX = 4096, STRIDE = MESSAGE_MAX + 64 };
 
 struct source {
 	int fd;
-	bool is_listening, is_stream;
+	bool is_listening, is_stream, is_control;
 	char address[INET6_ADDRSTRLEN];
 	size_t len;
 	uint8_t bytes[STREAM_BYTES];
@@ -46,6 +54,10 @@ static struct {
 static FILE *log_file;
 static int epoll_fd;
 static unsigned stream_count;
+static const char *addresses[LISTENS_MAX];
+static unsigned address_count, port = 53;
+static struct source sources[2 * LISTENS_MAX]; /* UDP and TCP of each address */
+static bool are_shut;
 
 static void on_signal(int signal_number)
 {
@@ -60,7 +72,8 @@ static void log_question(const struct question *q, bool is_tcp, const char *addr
 }
 
 /* The answer's length in ret; 0: say nothing. */
-static size_t answer(uint8_t *ret, size_t max, const uint8_t *query, size_t len, bool is_tcp, const char *address)
+static size_t answer(
+        uint8_t *ret, size_t max, const uint8_t *query, size_t len, bool is_tcp, const char *address, unsigned *ret_delay_ms)
 {
 	struct question q;
 
@@ -73,7 +86,8 @@ static size_t answer(uint8_t *ret, size_t max, const uint8_t *query, size_t len,
 	else
 		counted.udp++;
 	log_question(&q, is_tcp, address);
-	len = answer_make(ret, max, query, &q, is_tcp);
+	*ret_delay_ms = behaviour.delay_ms + answer_delay_ms(&q);
+	len = behaviour_counts_out() ? 0 : answer_make(ret, max, query, &q, is_tcp);
 	counted.silent += len == 0;
 	return len;
 }
@@ -93,8 +107,11 @@ static void serve_udp(struct source *s)
 	}
 	int n = recvmmsg(s->fd, in_msg, BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
-		size_t len = answer(out[count], MESSAGE_MAX, in[i], in_msg[i].msg_len, false, s->address);
-		if (!len)
+		unsigned delay_ms = 0;
+		size_t len = answer(out[count], MESSAGE_MAX, in[i], in_msg[i].msg_len, false, s->address, &delay_ms);
+		if (len && delay_ms)
+			late_add(s->fd, out[count], len, &from[i], in_msg[i].msg_hdr.msg_namelen, delay_ms);
+		if (!len || delay_ms)
 			continue;
 		out_iov[count] = (struct iovec){out[count], len};
 		out_msg[count].msg_hdr = (struct msghdr){.msg_name = &from[i],
@@ -156,7 +173,8 @@ static void serve_stream(struct source *s)
 		size_t want = (size_t)s->bytes[at] << 8 | s->bytes[at + 1];
 		if (s->len - at - 2 < want)
 			break;
-		size_t len = answer(out + 2, MESSAGE_MAX, s->bytes + at + 2, want, true, s->address);
+		unsigned delay_ms;
+		size_t len = answer(out + 2, MESSAGE_MAX, s->bytes + at + 2, want, true, s->address, &delay_ms);
 		out[0] = (uint8_t)(len >> 8);
 		out[1] = (uint8_t)len;
 		at += 2 + want;
@@ -170,10 +188,10 @@ static void serve_stream(struct source *s)
 		stream_end(s);
 }
 
-static int source_open(const char *address, uint16_t port, bool is_tcp)
+static int source_open(struct source *s, const char *address, bool is_tcp)
 {
-	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct sockaddr_in sa4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	struct sockaddr_in sa4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	bool is_6 = strchr(address, ':') != NULL;
 	int on = 1, size = 16 << 20;
 
@@ -190,9 +208,6 @@ static int source_open(const char *address, uint16_t port, bool is_tcp)
 		close(fd);
 		return r;
 	}
-	static struct source sources[LISTENS_MAX * 2];
-	static unsigned source_count;
-	struct source *s = &sources[source_count++];
 	s->fd = fd;
 	s->is_listening = is_tcp;
 	snprintf(s->address, sizeof s->address, "%s", address);
@@ -200,14 +215,79 @@ static int source_open(const char *address, uint16_t port, bool is_tcp)
 	return 0;
 }
 
+static bool sources_open(void)
+{
+	for (unsigned i = 0; i < address_count * 2; i++) {
+		int r = source_open(&sources[i], addresses[i / 2], i & 1);
+		if (r < 0) {
+			fprintf(stderr, "nw-upstream: %s port %u: %s\n", addresses[i / 2], port, strerror(-r));
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Connections that are open stay. */
+static void open_or_shut(void)
+{
+	if (are_shut == behaviour.is_shut)
+		return;
+	are_shut = behaviour.is_shut;
+	if (!are_shut) {
+		is_stopped |= !sources_open();
+		return;
+	}
+	late_forget();
+	for (unsigned i = 0; i < address_count * 2; i++)
+		close(sources[i].fd);
+}
+
+static void serve_control(const struct source *s)
+{
+	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
+	char line[128];
+	ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
+
+	if (n > 0) {
+		line[n] = 0;
+		line[strcspn(line, "\n")] = 0;
+		bool is_known = behaviour_change(line);
+		open_or_shut();
+		(void)!write(fd, is_known ? "ok\n" : "no\n", 3);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool control_open(const char *path)
+{
+	static struct source control = {.is_control = true};
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+	snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
+	unlink(path);
+	control.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (control.fd < 0 || bind(control.fd, (struct sockaddr *)&sun, sizeof sun) < 0 || listen(control.fd, 16) < 0) {
+		perror(path);
+		return false;
+	}
+	watch(&control);
+	return true;
+}
+
 static void run(void)
 {
 	struct epoll_event events[64];
 
 	while (!is_stopped) {
-		int n = epoll_wait(epoll_fd, events, 64, -1);
+		int n = epoll_wait(epoll_fd, events, 64, late_send());
 		for (int i = 0; i < n; i++) {
 			struct source *s = events[i].data.ptr;
+			if (s->is_control) {
+				/* It may have closed what other events are for. */
+				serve_control(s);
+				break;
+			}
 			if (s->is_listening)
 				accept_stream(s);
 			else if (s->is_stream)
@@ -220,20 +300,19 @@ static void run(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: nw-upstream -a ADDRESS [-a ADDRESS]... [-p PORT] [-t TTL] [-f RECORDS] [-l LOG]\n");
+	fprintf(stderr, "usage: nw-upstream -a ADDRESS [-a ADDRESS]... [-p PORT] [-t TTL] [-f RECORDS] [-l LOG] [-c CONTROL]\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
-	const char *addresses[LISTENS_MAX];
-	unsigned count = 0, port = 53;
+	const char *control = NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "a:p:t:f:l:")) != -1) {
-		if (option == 'a' && count < LISTENS_MAX)
-			addresses[count++] = optarg;
+	while ((option = getopt(argc, argv, "a:p:t:f:l:c:")) != -1) {
+		if (option == 'a' && address_count < LISTENS_MAX)
+			addresses[address_count++] = optarg;
 		else if (option == 'p')
 			port = (unsigned)atoi(optarg);
 		else if (option == 't')
@@ -242,19 +321,16 @@ int main(int argc, char **argv)
 			continue;
 		else if (option == 'l' && (log_file = fopen(optarg, "we")))
 			setvbuf(log_file, NULL, _IOLBF, 0);
+		else if (option == 'c')
+			control = optarg;
 		else
 			return usage();
 	}
-	if (!count || optind != argc)
+	if (!address_count || optind != argc)
 		return usage();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	for (unsigned i = 0; i < count * 2; i++) {
-		int r = source_open(addresses[i / 2], (uint16_t)port, i & 1);
-		if (r < 0) {
-			fprintf(stderr, "nw-upstream: %s port %u: %s\n", addresses[i / 2], port, strerror(-r));
-			return 1;
-		}
-	}
+	if (!sources_open() || (control && !control_open(control)))
+		return 1;
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
 	printf("ready\n");

@@ -25,6 +25,7 @@ struct out {
 };
 
 uint32_t answer_ttl = 60;
+enum answer_mode answer_mode;
 static struct record *records;
 static unsigned record_count;
 
@@ -300,6 +301,8 @@ static unsigned put_end(struct out *o, const struct question *q, const char *nam
 {
 	if (!strncmp(name, "servfail-", 9))
 		return 2;
+	if (!strncmp(name, "refused-", 8))
+		return 5;
 	if (!strncmp(name, "nosoa-", 6))
 		return 0;
 	if (!strncmp(name, "nx-", 3) || !strncmp(name, "nodata-", 7)) {
@@ -343,17 +346,66 @@ static size_t finish(struct out *o, const struct question *q, unsigned rcode, bo
 	return o->at;
 }
 
+static size_t finish_lower(struct out *o, const struct question *q, size_t len)
+{
+	for (size_t i = HEADER; i < q->end - 4; i++)
+		o->p[i] = (uint8_t)tolower(o->p[i]);
+	return len;
+}
+
+/* once-…: whether this is the first question for it. */
+static bool is_first(const struct question *q)
+{
+	static uint64_t asked[4096];
+	uint64_t h = hash_of(q->name, q->type) | 1;
+	size_t at = h % (sizeof asked / sizeof asked[0]);
+
+	if (strncmp(q->name, "once-", 5) || asked[at] == h)
+		return false;
+	asked[at] = h;
+	return true;
+}
+
+unsigned answer_delay_ms(const struct question *q)
+{
+	bool is_given = !strncmp(q->name, "delay", 5) && isdigit((unsigned char)q->name[5]);
+
+	return is_given ? (unsigned)atoi(q->name + 5) : 0;
+}
+
+/* What is said whatever else the name would get. */
+static bool answer_fixed(struct out *o, const struct question *q, size_t *ret_len)
+{
+	if (answer_mode == MODE_SERVFAIL || answer_mode == MODE_REFUSED) {
+		*ret_len = finish(o, q, answer_mode == MODE_SERVFAIL ? 2 : 5, false);
+		return true;
+	}
+	if (answer_mode == MODE_EMPTY || is_first(q)) {
+		*ret_len = finish(o, q, 0, false);
+		return true;
+	}
+	if (!strncmp(q->name, "stop-", 5)) {
+		put_cname(o, q, q->name, q->name + 5, ttl_of(q->name + 5));
+		*ret_len = finish(o, q, 0, false);
+		return true;
+	}
+	return false;
+}
+
 size_t answer_make(uint8_t *ret, size_t max, const uint8_t *query, const struct question *q, bool is_tcp)
 {
 	struct out o = {.p = ret, .at = q->end, .max = max};
 	char name[NAME_TEXT_MAX];
 	bool has_moved, is_done = false;
 	unsigned rcode = 0;
+	size_t len;
 
 	memcpy(ret, query, q->end);
 	memcpy(name, q->name, sizeof name);
-	if (!strncmp(name, "silent-", 7))
+	if (answer_mode == MODE_SILENT || !strncmp(name, "silent-", 7))
 		return 0;
+	if (answer_fixed(&o, q, &len))
+		return len;
 	if (!is_tcp && !strncmp(name, "tc-", 3))
 		return finish(&o, q, 0, true);
 	for (unsigned i = 0; i < CHAIN_MAX && !is_done && q->type != TYPE_CNAME; i++) {
@@ -368,7 +420,8 @@ size_t answer_make(uint8_t *ret, size_t max, const uint8_t *query, const struct 
 	}
 	bool is_too_long =
 	        o.at + 11 > max || (!is_tcp && o.at + (q->has_edns ? 11 : 0) > (q->udp_size < 512 ? 512u : q->udp_size));
-	return finish(&o, q, rcode, is_too_long);
+	len = finish(&o, q, rcode, is_too_long);
+	return !is_tcp && (answer_mode == MODE_LOWER || !strncmp(name, "lower-", 6)) ? finish_lower(&o, q, len) : len;
 }
 
 static int record_add(char *line)

@@ -201,7 +201,7 @@ bool first_is_healthy(void)
 
 /* The environment of a way: no socket at first, then those that cannot reach anything, then one that does each time. */
 unsigned refusals, taken_udp, taken_tcp, stale_count;
-int stale[STALE_MAX];
+int stale[STALE_MAX], last_taken;
 
 static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
 {
@@ -215,7 +215,8 @@ static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
 	taken_tcp += is_tcp;
 	if (stale_count)
 		return stale[--stale_count];
-	return socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
+	last_taken = socket(AF_INET, (is_tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
+	return last_taken;
 }
 
 int setup_with(bool with_tcp)

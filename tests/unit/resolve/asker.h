@@ -36,7 +36,7 @@ extern struct config config;
 extern unsigned waiting; /* askers without an answer */
 /* The environment of a way: no socket at first, then those that cannot reach anything, then one that does each time. */
 extern unsigned refusals, taken_udp, taken_tcp, stale_count;
-extern int stale[STALE_MAX];
+extern int stale[STALE_MAX], last_taken; /* the latest one's descriptor, which is the resolver's */
 
 /* Group 0 has the first two servers, group 1 only the second, group 2, which is not configured at first, all. */
 int setup_with(bool with_tcp);

@@ -58,7 +58,8 @@ static int answer(uint8_t *out, const uint8_t *query, unsigned flags, unsigned c
 /* An SOA of the root behind header and question. */
 static int answer_soa(uint8_t *out, const uint8_t *query)
 {
-	static const uint8_t soa[] = {0, 0, 6, 0, 1, 0, 0, 1, 44, 0, 22, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 60};
+	static const uint8_t soa[] = {
+	        0, 0, 6, 0, 1, 0, 0, 1, 44, 0, 22, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 60};
 	int at = answer(out, query, 0, 0, 0);
 
 	out[9] = 1;

@@ -39,8 +39,8 @@ struct fake_server {
 	uint16_t port;
 	atomic_int mode, delay_ms;
 	atomic_bool is_shut;
-	atomic_uint udp_queries, tcp_queries, accepted, probes, edns_queries,
-	        ports, uppers; /* probes: queries for the root; ports: distinct source ports; uppers: queries with an upper-case letter */
+	atomic_uint udp_queries, tcp_queries, accepted, probes, edns_queries, ports,
+	        uppers; /* probes: queries for the root; ports: distinct source ports; uppers: queries with an upper-case letter */
 	int udp, strange, listener, stop[2];
 	int connection[FAKE_CONNECTIONS];
 	struct fake_late {
@@ -48,7 +48,7 @@ struct fake_server {
 		uint8_t bytes[600];
 		int len;
 		uint8_t to[32];
-	} *late; /* FAKE_LATE */
+	} * late; /* FAKE_LATE */
 	unsigned late_used;
 	uint8_t once[FAKE_ONCE][256]; /* names of `late` that were asked */
 	unsigned once_count;

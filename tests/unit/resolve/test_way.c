@@ -41,6 +41,39 @@ static void sockets_of_a_way_are_taken(void **state)
 	refusals = 0;
 }
 
+/* A used socket that cannot send any more is no reason to fail or to wait: its batch leaves by another one, at once or when there
+ * is one. */
+static void a_batch_that_cannot_leave_takes_another_socket(void **state)
+{
+	enum { MANY = 20 };
+	struct ask k[MANY];
+
+	for (unsigned round = 0; round < 2; round++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "first%u.example", round);
+		k[0] = ask_once(text);
+		assert_true(is_duly_from(&k[0], 2));
+		assert_int_equal(shutdown(last_taken, SHUT_WR), 0);
+		/* The place that is drawn is most likely empty: without a socket for it the broken one is taken. */
+		refusals = 1 + round;
+		for (unsigned i = 0; i < MANY; i++) {
+			snprintf(text, sizeof(text), "n%u-%u.example", round, i);
+			ask(&k[i], 0, text);
+		}
+		run();
+		assert_int_equal(refusals, 0);
+		for (unsigned i = 0; i < MANY; i++)
+			assert_true(is_from(&k[i], 2));
+		assert_true(stat_of(0).is_healthy);
+		assert_int_equal(stat_of(0).in_flight, 0);
+		/* A way that comes back has no socket yet. */
+		resolver_way_changed(resolver, 0, true);
+		resolver_way_changed(resolver, 0, false);
+	}
+	assert_calm_equal(stat_of(0).errors, 0);
+}
+
 static bool is_second_asked(void)
 {
 	return fake[1].udp_queries >= 2;
@@ -202,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(sockets_of_a_way_are_taken, setup_way, teardown),
+	        cmocka_unit_test_setup_teardown(a_batch_that_cannot_leave_takes_another_socket, setup_way, teardown),
 	        cmocka_unit_test_setup_teardown(a_way_that_goes_down_ends_its_questions, setup_way, teardown),
 	        cmocka_unit_test_setup_teardown(a_way_that_comes_back_starts_anew, setup_way, teardown),
 	        cmocka_unit_test_setup_teardown(stale_sockets_of_a_way_say_nothing, setup_way, teardown),
