@@ -23,8 +23,10 @@ static void judge(struct explain *x)
 {
 	uint64_t gen = index_generation(policy_index(x->policy));
 	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
-	for (unsigned i = 0; i < x->chain_len; i++)
+	for (unsigned i = 0; i < x->chain_len; i++) {
+		who.qtype = i ? RR_CNAME : x->qtype;
 		policy_judge(x->policy, gen, &x->chain[i], &who, &x->judged[i]);
+	}
 }
 
 static void outcome(struct explain *x, json_t *text)

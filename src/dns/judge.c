@@ -208,8 +208,11 @@ void judge_view(struct worker *w, const struct ask *a, struct query *q, const st
 	const struct policy *p = w->snap->policy;
 	uint64_t gen = index_generation(policy_index(p));
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
-	for (unsigned i = v->judged; i < v->chain_len; i++)
+	for (unsigned i = v->judged; i < v->chain_len; i++) {
+		/* A name further down was met as the target of an alias: that is what $dnstype=CNAME rules speak of. */
+		who.qtype = i ? RR_CNAME : a->q.qtype;
 		policy_judge(p, gen, v->chain[i], &who, &w->judged[i]);
+	}
 	struct steer_result *s = &w->steered;
 	if (judge_filter(w, a, v) || refuse_rebinding(w, a, v))
 		goto done;
