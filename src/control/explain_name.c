@@ -263,7 +263,8 @@ static bool tell_local(struct explain *x)
 		if (l->source)
 			json_object_set_new(j, "from", l->line ? control_textf("%s:%u", l->source, l->line) : control_text(l->source));
 		json_object_set_new(x->out, "local", j);
-		outcome(x, control_textf("answered here, %s%s%s", kinds[l->kind], l->source ? ": " : "", l->source ? l->source : ""));
+		const char *by = l->text ? l->text : l->source;
+		outcome(x, control_textf("answered here, %s%s%s", kinds[l->kind], by ? ": " : "", by ? by : ""));
 	}
 	free(l);
 	return is_ours;
