@@ -37,6 +37,16 @@ struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const
 
 /* --- stale answers --- */
 
+/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
+static void classify_again(struct worker *w, struct query *q)
+{
+	static const uint8_t unnamed[6];
+	struct client *c = &q->ask.client;
+	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
+		c->mac_known = addr_is_loopback(&c->addr);
+	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+}
+
 /* True: the client has an answer, an expired one. It is judged and steered as any other. */
 static bool answer_stale(struct worker *w, struct query *q)
 {
@@ -48,6 +58,7 @@ static bool answer_stale(struct worker *w, struct query *q)
 	struct view v;
 	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0)
 		return false;
+	classify_again(w, q);
 	count(w, C_STALE);
 	v.is_stale = true;
 	q->is_answered = true;
@@ -182,16 +193,6 @@ static const struct wire_answer *merge_chased(struct worker *w, struct query *q,
 		return NULL;
 	*ret_msg = w->merged;
 	return &w->walk;
-}
-
-/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
-static void classify_again(struct worker *w, struct query *q)
-{
-	static const uint8_t unnamed[6];
-	struct client *c = &q->ask.client;
-	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
-		c->mac_known = addr_is_loopback(&c->addr);
-	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
 }
 
 static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
