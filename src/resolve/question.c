@@ -312,6 +312,10 @@ void questions_ask_again(struct server *s, const struct question *except)
 
 void questions_end_dead(struct group *g)
 {
-	for (struct question *q = g->questions; q; q = q->group_next)
+	for (struct question *q = g->questions; q; q = q->group_next) {
+		for (unsigned i = 0; i < q->used; i++)
+			if (q->attempt[i].channel && !q->attempt[i].channel->is_stream)
+				attempt_expire(&q->attempt[i]);
 		question_again_soon(q);
+	}
 }
