@@ -34,7 +34,7 @@ static bool group_of(void *ctx, uint64_t signature, uint16_t *ret)
 
 void server_cache_load(struct server *s)
 {
-	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of };
+	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of, .name_seed = s->worker_shared.name_seed };
 	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
@@ -50,7 +50,7 @@ void server_cache_load(struct server *s)
 
 void server_cache_save(struct server *s)
 {
-	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of };
+	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of, .name_seed = s->worker_shared.name_seed };
 	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
