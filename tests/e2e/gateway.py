@@ -21,10 +21,11 @@ server:
   table-protect: {protect}
   log: {{ level: {log_level} }}
 upstreams:
-  default: {{ servers: [203.0.113.1] }}
+  default: {{ servers: [{servers}]{default} }}
   t1dns: {{ servers: [10.64.0.1] }}
   t2dns: {{ servers: [10.65.0.1] }}
-local: {{ domain: lan }}
+{more_upstreams}
+local: {{ domain: lan{local} }}
 clients:
   lan: {{ interfaces: [br-lan] }}
   iot: {{ interfaces: [br-iot] }}
@@ -52,7 +53,7 @@ steer:
 def config_text(site, lists, **kw):
     values = {"listen": 'br-lan@53, br-iot@53, "127.0.0.1@53"', "dir": site.dir, "user": server_user(), "workers": "auto", "element_min": "5m", "protect": "auto",
               "log_level": "info", "lists": lists, "more_lists": "", "way1": ", kill-switch: true", "way2": ", kill-switch: true", "more_ways": "",
-              "filter": "", "steer": STEER, "more": ""}
+              "filter": "", "steer": STEER, "more": "", "servers": "203.0.113.1", "default": "", "more_upstreams": "", "local": ""}
     unknown = set(kw) - set(values)
     assert not unknown, unknown
     values.update(kw)

@@ -220,12 +220,13 @@ class Site:
         self.processes.append(p)
         return p
 
-    def upstream(self, ttl=60, records=None, log=None, addresses=(DNS_WAN, DNS_T1, DNS_T2)):
+    def upstream(self, ttl=60, records=None, log=None, addresses=(DNS_WAN, DNS_T1, DNS_T2), control=None):
         argv = [tool("nw-upstream"), "-t", str(ttl)]
         for a in addresses:
             argv += ["-a", a]
         argv += ["-f", records] if records else []
         argv += ["-l", log] if log else []
+        argv += ["-c", control] if control else []
         p = self.start(self.i, argv)
         if p.stdout.readline() != "ready\n":
             raise Failed("the upstream did not start")

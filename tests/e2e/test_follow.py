@@ -139,7 +139,7 @@ def write_hosts(w, name, text):
     os.rename(path + ".new", path)
 
 
-HOSTS = {"more": "local: { hosts: [one.hosts, two.hosts], records: [\"printer.lan A 192.168.8.9\", \"www.lan CNAME printer.lan\"] }\n"}
+HOSTS = {"more": "local: { domain: lan, hosts: [one.hosts, two.hosts], records: [\"printer.lan A 192.168.8.9\", \"www.lan CNAME printer.lan\"] }\n"}
 
 
 def with_hosts(w):

@@ -231,7 +231,7 @@ def test_unknown_names_are_said():
         fails(lambda: w.gateway.verb("list", "add", "vpn", "not a name"))
         fails(lambda: w.gateway.verb("way", "down", "noway"), "noway")
         fails(lambda: w.gateway.verb("lease", "list"), "not in this version")
-        fails(lambda: w.gateway.verb("filter", "off", "5m"), "not in this version")
+        fails(lambda: w.gateway.verb("filter", "off", "5m", "no such rule"), "no such rule")
 
 
 def test_explain_gives_file_and_line():

@@ -18,8 +18,8 @@
  * HTTPS and SVCB records carry hints that are other addresses of the class; every eighth has another target with glue. RECORDS
  * holds lines `NAME TYPE VALUE [TTL]` (A, AAAA, CNAME) that come before all this. LOG gets a line `NAME TYPE udp|tcp ADDRESS`
  * for each question. CONTROL is the path of a stream socket: a connection sends one line, gets "ok" or "no", and is closed. The
- * lines: `normal` (the end of all others), `silent`, `servfail`, `refused`, `empty` (no record and no SOA), `lower`, `delay MS`
- * (of every answer by UDP), `silent-after N` (questions more), `shut` (nobody is at the ports). One thread; on SIGTERM it prints
+ * lines: `normal` (the end of all others), `silent`, `servfail`, `refused`, `nxdomain`, `empty` (no record and no SOA), `lower`,
+ * `delay MS` (of every answer by UDP), `silent-after N` (questions more), `shut` (nobody is at the ports). One thread; on SIGTERM it prints
  * what it counted. */
 #include <arpa/inet.h>
 #include <errno.h>

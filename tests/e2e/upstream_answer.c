@@ -380,6 +380,11 @@ static bool answer_fixed(struct out *o, const struct question *q, size_t *ret_le
 		*ret_len = finish(o, q, answer_mode == MODE_SERVFAIL ? 2 : 5, false);
 		return true;
 	}
+	if (answer_mode == MODE_NXDOMAIN) {
+		put_soa(o, q);
+		*ret_len = finish(o, q, 3, false);
+		return true;
+	}
 	if (answer_mode == MODE_EMPTY || is_first(q)) {
 		*ret_len = finish(o, q, 0, false);
 		return true;

@@ -20,6 +20,7 @@ enum answer_mode {
 	MODE_SILENT,
 	MODE_SERVFAIL,
 	MODE_REFUSED,
+	MODE_NXDOMAIN,
 	MODE_EMPTY /* no record and no SOA */,
 	MODE_LOWER /* letters of the question are lower-cased, by UDP */
 };

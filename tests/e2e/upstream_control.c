@@ -26,8 +26,8 @@ bool behaviour_change(const char *command)
 	static const struct {
 		const char *word;
 		enum answer_mode mode;
-	} modes[] = {{"silent", MODE_SILENT}, {"servfail", MODE_SERVFAIL}, {"refused", MODE_REFUSED}, {"empty", MODE_EMPTY},
-	        {"lower", MODE_LOWER}};
+	} modes[] = {{"silent", MODE_SILENT}, {"servfail", MODE_SERVFAIL}, {"refused", MODE_REFUSED}, {"nxdomain", MODE_NXDOMAIN},
+	        {"empty", MODE_EMPTY}, {"lower", MODE_LOWER}};
 	unsigned long long n;
 
 	if (!strcmp(command, "normal")) {
