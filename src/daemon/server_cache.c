@@ -38,12 +38,12 @@ void server_cache_load(struct server *s)
 	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
+	/* Answers grow old by the wall clock, and one that cannot be read must not stand in the way twice: one file serves one start. */
+	unlinkat(s->args.state_fd, file_name, 0);
 	rcu_online();
 	int r = cache_load(s->cache, fd, (uint32_t)(clock_ms() / 1000), clock_wall_s(), &store);
 	rcu_offline();
 	close(fd);
-	/* Answers grow old by the wall clock: one file serves one start. */
-	unlinkat(s->args.state_fd, file_name, 0);
 	if (r < 0)
 		log_info("kept answers: %s; what was whole is used", nw_strerror(r));
 }

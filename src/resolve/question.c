@@ -256,12 +256,13 @@ void on_try_timeout(struct deadline *d)
 	} else {
 		/* Its source address may be one that no longer has a way out (another exit, a new lease): do not stay with it. */
 		socket_retire(FROM_MEMBER(c, struct udp_sock, channel));
+		/* A probe ends first: its time-out may begin the next one in its place. */
+		if (!q)
+			attempt_end(a);
 		server_timed_out(s, a);
 	}
-	if (!q) {
-		attempt_end(a);
+	if (!q)
 		return;
-	}
 	question_slow(q);
 	question_step(q, false);
 }
