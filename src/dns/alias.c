@@ -7,7 +7,7 @@
 #include "base/rcu.h"
 #include "dns/query_private.h"
 
-enum { ALIAS_CHASES_MAX = 8 };
+enum { ALIAS_CHASES_MAX = 8, ALIAS_RULES_MAX = 8 /* rules that lead one to another's alias; beyond it is a circle */ };
 
 /* The alias as a message that another can be merged behind. Returns its length. */
 static size_t first_build(struct worker *w, const struct ask *a, const struct wire_record *records, unsigned count)
@@ -35,36 +35,18 @@ static void answer_merged(struct worker *w, const struct ask *a, struct query *q
 	judge_view(w, a, q, &v);
 }
 
-/* Local data at the target: an answer of our own. True: answered. */
-static bool target_is_local(struct worker *w, const struct ask *a, const struct wire_record *alias, const struct name *target)
-{
-	const struct local *table = rcu_read(&w->shared->local);
-	struct local_answer *l = &w->local;
-	if (!table)
-		return false;
-	name_hash(target, w->shared->name_seed, w->hashes);
-	local_find(table, target, w->hashes, a->q.qtype, l);
-	if (l->kind == LOCAL_NONE || l->kind == LOCAL_ALIAS)
-		return false;
-	struct wire_record all[LOCAL_RECORDS_MAX + 1];
-	all[0] = *alias;
-	for (unsigned i = 0; i < l->record_count; i++) {
-		all[i + 1] = l->records[i];
-		if (!all[i + 1].owner)
-			all[i + 1].owner = target->wire;
-	}
-	answer_own(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .ede = EDE_FORGED, .ede_text = "alias", .records = all,
-		.record_count = l->record_count + 1, .with_soa = l->kind != LOCAL_ANSWER, .soa_ttl_s = l->negative_ttl_s });
-	return true;
-}
-
 /* The target's own question: filter and steer judge it, then the cache or upstream. */
 static void resolve_target(struct worker *w, const struct ask *a, const struct name *target, size_t first_len)
 {
 	const struct policy *p = w->snap->policy;
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
 	policy_judge(p, index_generation(policy_index(p)), target, &who, &w->judged[0]);
+	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
+	if (block(w, a, &v, &target, 1))
+		return;
 	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &w->steered);
+	if (refuse_way(w, a, &w->steered))
+		return;
 	int group = choose_group(w, target, w->steered.way);
 	if (group < 0) {
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "no upstream is configured");
@@ -92,11 +74,44 @@ static void resolve_target(struct worker *w, const struct ask *a, const struct n
 	ask_upstream(w, q, target);
 }
 
+/* Local data at the target: an answer of our own, or an alias in its turn. True: answered. */
+static bool target_is_local(struct worker *w, const struct ask *a, const struct wire_record *alias, const struct name *target)
+{
+	const struct local *table = rcu_read(&w->shared->local);
+	struct local_answer *l = &w->local;
+	if (!table)
+		return false;
+	name_hash(target, w->shared->name_seed, w->hashes);
+	local_find(table, target, w->hashes, a->q.qtype, l);
+	if (l->kind == LOCAL_NONE)
+		return false;
+	struct wire_record all[LOCAL_RECORDS_MAX + 1];
+	all[0] = *alias;
+	for (unsigned i = 0; i < l->record_count; i++) {
+		all[i + 1] = l->records[i];
+		if (!all[i + 1].owner)
+			all[i + 1].owner = target->wire;
+	}
+	if (l->kind == LOCAL_ALIAS) {
+		struct name end = l->target;
+		resolve_target(w, a, &end, first_build(w, a, all, l->record_count + 1));
+		return true;
+	}
+	answer_own(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .ede = EDE_FORGED, .ede_text = "alias", .records = all,
+		.record_count = l->record_count + 1, .with_soa = l->kind != LOCAL_ANSWER, .soa_ttl_s = l->negative_ttl_s });
+	return true;
+}
+
 void alias_begin(struct worker *w, const struct ask *a, const struct name *target, uint32_t ttl_s)
 {
 	struct wire_record alias = { .type = RR_CNAME, .rdlen = target->len, .ttl_s = ttl_s, .rdata = target->wire };
-	if (a->q.qtype == RR_CNAME || a->q.qtype == RR_ANY || name_equal(target, &a->q.qname)) {
+	if (a->q.qtype == RR_CNAME || a->q.qtype == RR_ANY) {
 		answer_own(w, a, &(struct wire_own){ .ede = EDE_FORGED, .ede_text = "alias", .records = &alias, .record_count = 1 });
+		return;
+	}
+	/* A rule may lead to a name that another leads back from; from the cache that would be without end. */
+	if (++w->note.aliases > ALIAS_RULES_MAX || name_equal(target, &a->q.qname)) {
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "the aliases of filter rules lead in a circle");
 		return;
 	}
 	if (!target_is_local(w, a, &alias, target))

@@ -159,7 +159,7 @@ void query_late(struct deadline *d)
 	query_free(q);
 }
 
-bool block(struct worker *w, const struct ask *a, const struct verdict *v)
+bool block(struct worker *w, const struct ask *a, const struct verdict *v, const struct name *const *chain, unsigned chain_len)
 {
 	if (v->rule < 0)
 		return false;
@@ -173,6 +173,9 @@ bool block(struct worker *w, const struct ask *a, const struct verdict *v)
 	if (v->kind != VERDICT_BLOCK)
 		return false;
 	const struct cfg_filter *rule = &w->snap->config->filters[v->rule];
+	for (unsigned i = 0; i < chain_len; i++)
+		if (policy_has_led_to(rule, chain[i]))
+			return false;
 	count(w, C_BLOCKED);
 	w->note.outcome = v->block == BLOCK_ANSWER || v->block == BLOCK_CNAME ? OUTCOME_REWRITTEN : OUTCOME_BLOCKED;
 	if (v->block == BLOCK_CNAME)
@@ -189,7 +192,7 @@ static bool judge_filter(struct worker *w, const struct ask *a, const struct vie
 	if (v->judged && v->chain_len == 1 && !(v->addr_count && policy_filters_addrs(p)))
 		return false;
 	struct verdict verdict = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged + v->skipped, v->chain_len - v->skipped, v->addrs, v->addr_count);
-	return block(w, a, &verdict);
+	return block(w, a, &verdict, v->chain, v->chain_len);
 }
 
 static bool refuse_rebinding(struct worker *w, const struct ask *a, const struct view *v)

@@ -65,7 +65,7 @@ static void resolve(struct worker *w, struct ask *a)
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
 	policy_judge(p, gen, &a->q.qname, &who, &w->judged[0]);
 	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
-	if (block(w, a, &v))
+	if (block(w, a, &v, &(const struct name *){ &a->q.qname }, 1))
 		return;
 	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &w->steered);
 	if (!refuse_way(w, a, &w->steered))

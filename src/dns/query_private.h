@@ -10,8 +10,8 @@ void judge_view(struct worker *w, const struct ask *a, struct query *q, const st
 int view_cached(struct worker *w, const struct cache_answer *c, const struct name *qname, struct view *ret); /* names go to w->chain_names */
 void view_walked(struct worker *w, const uint8_t *msg, const struct wire_answer *walk, struct view *ret);
 bool refuse_way(struct worker *w, const struct ask *a, const struct steer_result *s); /* true: answered */
-/* Counts the rule and answers what it says; false: nothing stands against the name. */
-bool block(struct worker *w, const struct ask *a, const struct verdict *v);
+/* Counts the rule and answers what it says; false: nothing stands against the chain. */
+bool block(struct worker *w, const struct ask *a, const struct verdict *v, const struct name *const *chain, unsigned chain_len);
 struct way_view { bool is_down, is_off, has_no6; };
 struct way_view look_at_way(struct worker *w, int way);
 

@@ -23,8 +23,8 @@ struct ask {
 	uint64_t begun_ms;
 };
 
-/* What became of the query being worked on, for the query log. */
-struct note { uint8_t outcome; int16_t filter_rule, steer_rule; };
+/* What became of the query being worked on, for the query log; and how many aliases of filter rules led on so far. */
+struct note { uint8_t outcome, aliases; int16_t filter_rule, steer_rule; };
 #define NOTE_NONE ((struct note){ .filter_rule = -1, .steer_rule = -1 })
 
 /* An answer about to be judged, from the cache or from an upstream. Pointers live for the call. */
