@@ -34,6 +34,7 @@ struct name_ref {
 struct cache_answer {
 	uint32_t stored_s, expires_s; /* seconds of the worker's monotonic clock (clock_ms / 1000) */
 	uint16_t msg_len, ttl_count, addr_count, flags;
+	uint16_t answer_ttls; /* leading TTL fields that stand in the answer section */
 	uint8_t chain_len, rcode;
 	bool is_nodata, has_other_target; /* as in struct wire_answer */
 	const uint8_t *msg; /* question first, no additional section */
@@ -73,7 +74,7 @@ void cache_release(const struct cache_answer *a); /* any thread */
 /* One thread, not a worker, every 50 ms: makes room ahead of the puts (an eighth of the memory is kept free), waiting for a grace period when there
  * is something to free. Without it a full cache keeps what it has and takes no more. Calls of it never overlap. */
 void cache_tidy(struct cache *c, uint32_t now_s);
-/* Calls back for every live answer. The caller is a registered, online thread (base/rcu.h) that holds no rcu pointer: cache_walk
+/* Calls back for every answer that may be given out, stale ones too. The caller is a registered, online thread (base/rcu.h) that holds no rcu pointer: cache_walk
  * quiesces between buckets. Answers put while walking may or may not be seen; to cover them the caller publishes first what makes workers
  * judge new answers its way. */
 void cache_walk(struct cache *c, uint32_t now_s, void (*cb)(void *ctx, const struct cache_answer *a), void *ctx);

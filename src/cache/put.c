@@ -105,6 +105,8 @@ enum kept cache_keep(struct cache *c, const struct cache_key *key, const uint8_t
 	e->a = (struct cache_answer){ .stored_s = k->now_s, .expires_s = k->now_s + k->life_s, .msg_len = w->authority_end, .ttl_count = w->ttl_count,
 		.addr_count = w->addr_count, .flags = w->flags, .chain_len = w->chain_len, .rcode = (uint8_t)w->rcode, .is_nodata = w->is_nodata,
 		.has_other_target = w->has_other_target };
+	while (e->a.answer_ttls < w->ttl_count && w->ttl_offset[e->a.answer_ttls] < w->answers_end)
+		e->a.answer_ttls++;
 	wire_ttl_bound(fill_rest(e, msg, w), w, &k->ttl);
 	return table_link(c, e, k->now_s) ? KEPT : KEPT_NO_ROOM;
 }

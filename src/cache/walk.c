@@ -34,7 +34,7 @@ static void walk_slot(struct cache *c, _Atomic uint64_t *slot, uint64_t v, void 
 {
 	const struct walk *w = ctx;
 
-	if (entry_is_live(slot_entry(c, v), w->now_s))
+	if (!entry_is_over(c, slot_entry(c, v), w->now_s))
 		w->cb(w->ctx, &slot_entry(c, v)->a);
 }
 

@@ -270,7 +270,7 @@ int cli_import(struct cli *c, int argc, char **argv)
 	int r = 0;
 
 	if (argc < 3 || strcmp(argv[1], "dnsmasq") != 0)
-		return argc > 1 && strcmp(argv[1], "iptables-dns") == 0 ? cli_usage(c, "`import iptables-dns` is not in this version") : cli_usage(c, "import dnsmasq FILE…");
+		return argc > 1 && strcmp(argv[1], "iptables-dns") == 0 ? cli_usage(c, "`import` of iptables-dns is not in this version") : cli_usage(c, "import dnsmasq FILE…");
 	m.arena = arena_new(1 << 16, ARENA_MAX);
 	if (!m.arena)
 		return cli_usage(c, "out of memory");

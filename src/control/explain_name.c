@@ -23,8 +23,10 @@ static void judge(struct explain *x)
 {
 	uint64_t gen = index_generation(policy_index(x->policy));
 	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
-	for (unsigned i = 0; i < x->chain_len; i++)
+	for (unsigned i = 0; i < x->chain_len; i++) {
+		who.qtype = i ? RR_CNAME : x->qtype;
 		policy_judge(x->policy, gen, &x->chain[i], &who, &x->judged[i]);
+	}
 }
 
 static void outcome(struct explain *x, json_t *text)
@@ -38,15 +40,6 @@ static void outcome(struct explain *x, json_t *text)
 }
 
 /* --- filter --- */
-
-static struct verdict filter_of(const struct explain *x, unsigned names, unsigned addrs)
-{
-	struct verdict v = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), x->judged, names, addrs ? x->addrs : NULL, addrs);
-	for (unsigned i = 0; v.kind == VERDICT_BLOCK && i < names; i++)
-		if (policy_has_led_to(&x->snap->config->filters[v.rule], &x->chain[i]))
-			v.kind = VERDICT_ALLOW;
-	return v;
-}
 
 /* Which name of the chain, or which address, the rule took. */
 static json_t *filter_entry(struct explain *x, const struct verdict *v)
@@ -270,7 +263,8 @@ static bool tell_local(struct explain *x)
 		if (l->source)
 			json_object_set_new(j, "from", l->line ? control_textf("%s:%u", l->source, l->line) : control_text(l->source));
 		json_object_set_new(x->out, "local", j);
-		outcome(x, control_textf("answered here, %s%s%s", kinds[l->kind], l->source ? ": " : "", l->source ? l->source : ""));
+		const char *by = l->text ? l->text : l->source;
+		outcome(x, control_textf("answered here, %s%s%s", kinds[l->kind], by ? ": " : "", by ? by : ""));
 	}
 	free(l);
 	return is_ours;
@@ -284,7 +278,7 @@ static bool decide(struct explain *x, uint16_t qtype, const struct verdict *ques
 	json_t *lost = json_array();
 	struct verdict v = *question;
 	if (v.kind != VERDICT_BLOCK)
-		v = filter_of(x, x->chain_len, x->addr_count);
+		v = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), x->judged, x->chain_len, x->addr_count ? x->addrs : NULL, x->addr_count);
 	tell_filter(x, &v, lost);
 	if (v.kind == VERDICT_BLOCK) {
 		outcome(x, block_outcome(x, &v));
@@ -304,7 +298,7 @@ void explain_name(struct explain *x, uint16_t qtype)
 	judge(x);
 	if (tell_local(x))
 		return;
-	struct verdict question = filter_of(x, 1, 0);
+	struct verdict question = policy_filter(x->policy, &x->groups, x->env->pause, now_s(), x->judged, 1, NULL, 0);
 	if (question.kind != VERDICT_BLOCK) {
 		policy_steer(x->policy, &x->groups, x->client.is_local, x->judged, 1, &s);
 		int group = upstream_group(x, s.way);

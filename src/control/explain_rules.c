@@ -70,7 +70,7 @@ json_t *explain_entry(struct explain *x, unsigned list, unsigned name)
 	unsigned kinds = index_decides(ix, index_generation(ix), n, hashes, x->snap->slots[list], &label);
 	json_t *j = json_pack("{s:o, s:o}", "list", control_text(x->snap->config->lists[list].name), "name",
 	        control_text(name_to_text(text, n->wire)));
-	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
+	struct policy_ask who = { .qtype = name ? RR_CNAME : x->qtype, .client = &x->client, .groups = &x->groups };
 	const char *rule = policy_expr_text(x->policy, x->snap->slots[list], n, &who);
 	if (rule) {
 		json_object_set_new(j, "entry", control_text(rule));

@@ -423,11 +423,14 @@ int server_main(const struct server_args *args)
 	pthread_join(s.control, NULL);
 	queue_close(&s.compile_jobs);
 	pthread_join(s.compiler, NULL);
+	/* All drain at the same time; what must not be lost is written first. */
+	for (unsigned i = 0; i < s.worker_count; i++)
+		worker_stop_listening(s.workers[i]);
 	for (unsigned i = 0; i < s.worker_count; i++)
 		worker_stop(s.workers[i]);
-	server_queries_close(&s);
-	server_cache_save(&s);
 	if (args->state_fd >= 0)
 		journal_holds(&s, true);
+	server_queries_close(&s);
+	server_cache_save(&s);
 	return 0;
 }

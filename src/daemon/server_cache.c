@@ -34,23 +34,23 @@ static bool group_of(void *ctx, uint64_t signature, uint16_t *ret)
 
 void server_cache_load(struct server *s)
 {
-	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of, .name_seed = s->worker_shared.name_seed };
+	struct cache_store store = { .ctx = s, .name_seed = s->worker_shared.name_seed, .signature = signature_of, .group = group_of };
 	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
+	/* Answers grow old by the wall clock, and one that cannot be read must not stand in the way twice: one file serves one start. */
+	unlinkat(s->args.state_fd, file_name, 0);
 	rcu_online();
 	int r = cache_load(s->cache, fd, (uint32_t)(clock_ms() / 1000), clock_wall_s(), &store);
 	rcu_offline();
 	close(fd);
-	/* Answers grow old by the wall clock: one file serves one start. */
-	unlinkat(s->args.state_fd, file_name, 0);
 	if (r < 0)
 		log_info("kept answers: %s; what was whole is used", nw_strerror(r));
 }
 
 void server_cache_save(struct server *s)
 {
-	struct cache_store store = { .ctx = s, .signature = signature_of, .group = group_of, .name_seed = s->worker_shared.name_seed };
+	struct cache_store store = { .ctx = s, .name_seed = s->worker_shared.name_seed, .signature = signature_of, .group = group_of };
 	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;

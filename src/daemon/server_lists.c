@@ -81,6 +81,9 @@ static uint16_t group_id(struct server *s, const struct config *c, const struct 
 {
 	const char *way = u->way >= 0 ? c->ways[u->way].name : "";
 	uint64_t sig = hash_bytes(u->name, strlen(u->name), hash_bytes(way, strlen(way), 1));
+	/* Another interface or mark is another exit, with other answers. */
+	if (u->way >= 0)
+		sig = hash_bytes(c->ways[u->way].interface, strlen(c->ways[u->way].interface), sig ^ c->ways[u->way].mark);
 	for (unsigned i = 0; i < u->server_count; i++)
 		sig = hash_bytes(&u->servers[i].addr, sizeof u->servers[i].addr, sig ^ u->servers[i].port ^ (uint64_t)u->servers[i].scope << 16);
 	for (unsigned i = 0; i < s->group_id_count; i++)

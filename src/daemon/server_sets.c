@@ -111,7 +111,7 @@ static int send_gathered(struct gathering *g)
 static uint32_t answer_need(const struct cache_answer *a, uint32_t now_s, uint32_t element_min_s)
 {
 	uint32_t age_s = now_s > a->stored_s ? now_s - a->stored_s : 0; /* others keep answers while this one walks */
-	uint32_t need_s = wire_ttl_largest(a->msg, a->ttl_offset, a->ttl_count, age_s);
+	uint32_t need_s = wire_ttl_largest(a->msg, a->ttl_offset, a->answer_ttls, age_s);
 	if (need_s > CACHE_TTL_MAX_S)
 		need_s = CACHE_TTL_MAX_S; /* as given out: dns/answer.c */
 	return need_s < element_min_s ? element_min_s : need_s;

@@ -7,7 +7,7 @@
 #include "base/rcu.h"
 #include "dns/query_private.h"
 
-enum { ALIAS_CHASES_MAX = 8, ALIAS_RULES_MAX = 8 /* rules that lead one to another's alias; beyond it is a circle */ };
+enum { ALIAS_CHASES_MAX = 8 };
 
 /* The alias as a message that another can be merged behind. Returns its length. */
 static size_t first_build(struct worker *w, const struct ask *a, const struct wire_record *records, unsigned count)
@@ -18,10 +18,10 @@ static size_t first_build(struct worker *w, const struct ask *a, const struct wi
 	return wire_own_build(w->first, sizeof w->first, &q, a->question, &own);
 }
 
-/* Both together, judged and answered. first: in w->first. Consumes q. */
-static void answer_merged(struct worker *w, const struct ask *a, struct query *q, const uint8_t *first, size_t first_len, const uint8_t *msg, size_t len, uint32_t age_s)
+/* Both together, judged and answered. Consumes q. */
+static void answer_merged(struct worker *w, const struct ask *a, struct query *q, size_t first_len, const uint8_t *msg, size_t len)
 {
-	int n = wire_chain_merge(w->merged, sizeof w->merged, first, first_len, msg, len);
+	int n = wire_chain_merge(w->merged, sizeof w->merged, w->first, first_len, msg, len);
 	struct view v;
 	if (n < 0 || wire_answer_walk(&w->walk, w->merged, (size_t)n) < 0 || w->walk.is_cut) {
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "the alias and its target do not fit together");
@@ -30,19 +30,28 @@ static void answer_merged(struct worker *w, const struct ask *a, struct query *q
 		return;
 	}
 	view_walked(w, w->merged, &w->walk, &v);
-	v.age_s = age_s;
 	v.skipped = 1;
 	judge_view(w, a, q, &v);
 }
 
-/* The target's own question: filter and steer judge it, then the cache or upstream. */
+/* The target's records age, the alias does not. */
+static void answer_cached(struct worker *w, const struct ask *a, size_t first_len, const struct cache_answer *c)
+{
+	memcpy(w->stripped, c->msg, c->msg_len);
+	wire_ttl_age(w->stripped, c->ttl_offset, c->ttl_count, w->now_s > c->stored_s ? w->now_s - c->stored_s : 0);
+	answer_merged(w, a, NULL, first_len, w->stripped, c->msg_len);
+}
+
+/* The target's own question: filter and steer judge it, then the cache or upstream. The alias is in w->first. */
 static void resolve_target(struct worker *w, const struct ask *a, const struct name *target, size_t first_len)
 {
 	const struct policy *p = w->snap->policy;
-	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
-	policy_judge(p, index_generation(policy_index(p)), target, &who, &w->judged[0]);
-	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
-	if (block(w, a, &v, &target, 1))
+	const struct name *const names[] = { target };
+	if (first_len == 0) {
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "the alias is too long");
+		return;
+	}
+	if (block_target(w, a, names, 1))
 		return;
 	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &w->steered);
 	if (refuse_way(w, a, &w->steered))
@@ -56,7 +65,7 @@ static void resolve_target(struct worker *w, const struct ask *a, const struct n
 	const struct cache_answer *c = cache_find(w->shared->cache, &key, w->now_s);
 	if (c) {
 		count(w, C_HITS);
-		answer_merged(w, a, NULL, w->first, first_len, c->msg, c->msg_len, w->now_s > c->stored_s ? w->now_s - c->stored_s : 0);
+		answer_cached(w, a, first_len, c);
 		return;
 	}
 	count(w, C_MISSES);
@@ -74,18 +83,19 @@ static void resolve_target(struct worker *w, const struct ask *a, const struct n
 	ask_upstream(w, q, target);
 }
 
-/* Local data at the target: an answer of our own, or an alias in its turn. True: answered. */
+/* Local data at the target makes the answer ours; a local alias there leads on. True: answered. */
 static bool target_is_local(struct worker *w, const struct ask *a, const struct wire_record *alias, const struct name *target)
 {
 	const struct local *table = rcu_read(&w->shared->local);
 	struct local_answer *l = &w->local;
+	struct wire_record all[LOCAL_RECORDS_MAX + 1];
+	struct name end;
 	if (!table)
 		return false;
 	name_hash(target, w->shared->name_seed, w->hashes);
 	local_find(table, target, w->hashes, a->q.qtype, l);
 	if (l->kind == LOCAL_NONE)
 		return false;
-	struct wire_record all[LOCAL_RECORDS_MAX + 1];
 	all[0] = *alias;
 	for (unsigned i = 0; i < l->record_count; i++) {
 		all[i + 1] = l->records[i];
@@ -93,11 +103,11 @@ static bool target_is_local(struct worker *w, const struct ask *a, const struct 
 			all[i + 1].owner = target->wire;
 	}
 	if (l->kind == LOCAL_ALIAS) {
-		struct name end = l->target;
+		end = l->target;
 		resolve_target(w, a, &end, first_build(w, a, all, l->record_count + 1));
 		return true;
 	}
-	answer_own(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .ede = EDE_FORGED, .ede_text = "alias", .records = all,
+	answer_made(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .ede = EDE_FORGED, .ede_text = "alias", .records = all,
 		.record_count = l->record_count + 1, .with_soa = l->kind != LOCAL_ANSWER, .soa_ttl_s = l->negative_ttl_s });
 	return true;
 }
@@ -105,13 +115,12 @@ static bool target_is_local(struct worker *w, const struct ask *a, const struct 
 void alias_begin(struct worker *w, const struct ask *a, const struct name *target, uint32_t ttl_s)
 {
 	struct wire_record alias = { .type = RR_CNAME, .rdlen = target->len, .ttl_s = ttl_s, .rdata = target->wire };
-	if (a->q.qtype == RR_CNAME || a->q.qtype == RR_ANY) {
-		answer_own(w, a, &(struct wire_own){ .ede = EDE_FORGED, .ede_text = "alias", .records = &alias, .record_count = 1 });
+	if (++w->note.rewrites > REWRITES_MAX) {
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "`cname` rules lead from one to another without end");
 		return;
 	}
-	/* A rule may lead to a name that another leads back from; from the cache that would be without end. */
-	if (++w->note.aliases > ALIAS_RULES_MAX || name_equal(target, &a->q.qname)) {
-		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "the aliases of filter rules lead in a circle");
+	if (a->q.qtype == RR_CNAME || a->q.qtype == RR_ANY) {
+		answer_own(w, a, &(struct wire_own){ .ede = EDE_FORGED, .ede_text = "alias", .records = &alias, .record_count = 1 });
 		return;
 	}
 	if (!target_is_local(w, a, &alias, target))
@@ -124,11 +133,12 @@ void alias_local(struct worker *w, const struct ask *a, const struct local_answe
 	resolve_target(w, a, &target, first_build(w, a, l->records, l->record_count));
 }
 
-/* The answer stops at a CNAME of its own: the chain so far is kept, and its end asked for. */
+/* The answer stops at a CNAME of its own: the chain so far is kept, and its end asked for, unless it is blocked. */
 static bool ask_on(struct worker *w, struct query *q, const struct upstream_answer *ans)
 {
 	const struct wire_answer *walk = ans->walked;
-	if (!walk->is_chain_open || walk->has_soa || walk->rcode != RCODE_NOERROR || q->chases == ALIAS_CHASES_MAX)
+	const struct name *end = &walk->chain[walk->chain_len - 1], *const names[] = { end };
+	if (!walk->is_chain_open || walk->has_soa || walk->rcode != RCODE_NOERROR || q->chases == ALIAS_CHASES_MAX || !find_group(w, q))
 		return false;
 	int n = wire_chain_merge(w->merged, sizeof w->merged, q->copy, q->copy_len, ans->msg, walk->authority_end);
 	uint8_t *copy = n > 0 && (size_t)n <= sizeof w->first ? malloc((size_t)n) : NULL;
@@ -139,7 +149,10 @@ static bool ask_on(struct worker *w, struct query *q, const struct upstream_answ
 	q->copy = copy;
 	q->copy_len = (size_t)n;
 	q->chases++;
-	ask_upstream(w, q, &walk->chain[walk->chain_len - 1]);
+	if (block_target(w, &q->ask, names, 1))
+		query_free(q);
+	else
+		ask_upstream(w, q, end);
 	return true;
 }
 
@@ -147,18 +160,19 @@ void alias_answered(struct worker *w, struct query *q, const struct upstream_ans
 {
 	const struct wire_answer *walk = ans->walked;
 	size_t first_len = q->copy_len;
-	if (walk->is_cut) {
-		answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_NETWORK_ERROR, "the upstream's answer does not parse");
+	if (walk->is_cut || walk->rcode > 15) {
+		answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_NETWORK_ERROR, "the upstream's answer cannot be used");
 		query_free(q);
 		return;
 	}
 	if (ask_on(w, q, ans))
 		return;
 	struct cache_key key = cache_key_of(w, &q->ask, &walk->chain[0], q->group_id);
-	cache_put(w->shared->cache, &key, ans->msg, walk->authority_end, walk, w->now_s);
+	if (walk->rcode == RCODE_NOERROR || walk->rcode == RCODE_NXDOMAIN)
+		cache_put(w->shared->cache, &key, ans->msg, walk->authority_end, walk, w->now_s);
 	memcpy(w->first, q->copy, first_len);
 	free(q->copy);
 	q->copy = NULL;
 	q->copy_len = 0;
-	answer_merged(w, &q->ask, q, w->first, first_len, ans->msg, walk->authority_end, 0);
+	answer_merged(w, &q->ask, q, first_len, ans->msg, walk->authority_end);
 }

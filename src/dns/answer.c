@@ -2,7 +2,7 @@
 /* What leaves: answers of our own (each with an EDE) and kept answers patched for one client, by UDP into the batch or by TCP. */
 #include <string.h>
 #include "base/clock.h"
-#include "dns/worker_private.h"
+#include "dns/query_private.h"
 #include "stat/query_log.h"
 
 enum { LOCAL_TTL_S = 60 };
@@ -20,7 +20,7 @@ static void record(struct worker *w, const struct ask *a, uint8_t rcode)
 	}
 	query_ring_put(w->ring, &(struct query_record){ .wall_ms = w->wall_ahead_ms + now_ms, .took_us = (uint32_t)(now_ms - a->begun_ms) * 1000, .weight = weight,
 		.qtype = a->q.qtype, .rcode = rcode, .outcome = w->note.outcome, .filter_rule = w->note.filter_rule, .steer_rule = w->note.steer_rule,
-		.config_serial = w->snap->serial, .client = a->client.addr, .qname = &a->q.qname });
+		.config_serial = w->note.config_serial, .client = a->client.addr, .qname = &a->q.qname });
 }
 
 static void send_bytes(struct worker *w, const struct ask *a, const uint8_t *msg, size_t len)
@@ -54,6 +54,48 @@ void answer_own(struct worker *w, const struct ask *a, const struct wire_own *ow
 	send_bytes(w, a, out, wire_own_build(out, room, &a->q, a->question, &limited));
 }
 
+/* Addresses that a steer rule could put into a set. */
+static bool has_public_address(const struct wire_own *own)
+{
+	struct addr a;
+	for (unsigned i = 0; i < own->addr_count; i++)
+		if (!addr_is_never_remote(&own->addrs[i]))
+			return true;
+	for (unsigned i = 0; i < own->record_count; i++) {
+		const struct wire_record *r = &own->records[i];
+		if ((r->type != RR_A || r->rdlen != 4) && (r->type != RR_AAAA || r->rdlen != 16))
+			continue;
+		a = (struct addr){ .family = r->type == RR_A ? AF_INET : AF_INET6 };
+		memcpy(a.b, r->rdata, r->rdlen);
+		if (!addr_is_never_remote(&a))
+			return true;
+	}
+	return false;
+}
+
+void answer_made(struct worker *w, const struct ask *a, const struct wire_own *own)
+{
+	struct wire_query q = a->q;
+	struct view v;
+	size_t len;
+	if (!w->snap->config->steer_count || !has_public_address(own)) {
+		answer_own(w, a, own);
+		return;
+	}
+	q.has_edns = false;
+	len = wire_own_build(w->merged, sizeof w->merged, &q, a->question, own);
+	if (wire_answer_walk(&w->walk, w->merged, len) < 0 || w->walk.is_cut) {
+		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "the records do not make an answer");
+		return;
+	}
+	view_walked(w, w->merged, &w->walk, &v);
+	v.is_own = true;
+	v.ede = own->ede;
+	v.ede_text = own->ede_text;
+	if (!steers_own(w, a, &v))
+		answer_kept(w, a, &v);
+}
+
 void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text)
 {
 	if (rcode == RCODE_SERVFAIL)
@@ -75,7 +117,7 @@ static void answer_addrs(struct worker *w, const struct ask *a, const struct cfg
 	bool has_any = false;
 	for (unsigned i = 0; i < count; i++)
 		has_any |= addrs[i].family == family;
-	answer_own(w, a, &(struct wire_own){ .ede = ede, .ede_text = text, .addrs = addrs, .addr_count = has_any ? count : 0, .ttl_s = rule->ttl_s, .with_soa = !has_any, .soa_ttl_s = rule->ttl_s });
+	answer_made(w, a, &(struct wire_own){ .ede = ede, .ede_text = text, .addrs = addrs, .addr_count = has_any ? count : 0, .ttl_s = rule->ttl_s, .with_soa = !has_any, .soa_ttl_s = rule->ttl_s });
 }
 
 void answer_block(struct worker *w, const struct ask *a, const struct cfg_filter *rule, const char *text)
@@ -103,34 +145,15 @@ void answer_none(struct worker *w, const struct ask *a)
 		tcp_drop(a->tcp);
 }
 
-void answer_kept(struct worker *w, const struct ask *a, const struct view *v, bool strips6)
+void answer_kept(struct worker *w, const struct ask *a, const struct view *v)
 {
-	struct wire_patch p = { .age_s = v->age_s, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = EDE_NONE, .clear_ad = true, .our_udp_size = UDP_ANSWER_MAX };
-	size_t len = v->len;
-	const uint8_t *msg = v->msg;
-	const uint16_t *ttl_offset = v->ttl_offset;
-	unsigned ttl_count = v->ttl_count;
-	p.limit = answer_limit(a);
+	struct wire_patch p = { .age_s = v->age_s, .ttl_ceiling_s = ANSWER_TTL_MAX_S, .ede = v->ede, .ede_text = v->ede_text, .clear_ad = true, .keep_aa = v->is_own,
+		.limit = answer_limit(a), .our_udp_size = UDP_ANSWER_MAX };
 	if (v->is_stale) {
 		p.ttl_floor_s = p.ttl_ceiling_s = STALE_TTL_S;
-		p.ede = (msg[3] & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE;
-	}
-	if (strips6) {
-		/* Stripping moves what stands behind a hint, so TTL offsets are found again in the new message. */
-		bool changed;
-		int n = wire_strip_hints(w->stripped, sizeof w->stripped, msg, len, AF_INET6, &changed);
-		if (n < 0 || (changed && wire_answer_walk(&w->stripped_walk, w->stripped, (size_t)n) < 0)) {
-			answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "hints could not be taken out");
-			return;
-		}
-		if (changed) {
-			msg = w->stripped;
-			len = (size_t)n;
-			ttl_offset = w->stripped_walk.ttl_offset;
-			ttl_count = w->stripped_walk.ttl_count;
-		}
+		p.ede = (v->msg[3] & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE;
 	}
 	size_t room;
 	uint8_t *out = out_buffer(w, a, &room);
-	send_bytes(w, a, out, wire_answer_patch(out, room, msg, len, ttl_offset, ttl_count, &a->q, a->question, &p));
+	send_bytes(w, a, out, wire_answer_patch(out, room, v->msg, v->len, v->ttl_offset, v->ttl_count, &a->q, a->question, &p));
 }

@@ -37,17 +37,28 @@ struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const
 
 /* --- stale answers --- */
 
+/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
+void classify_again(struct worker *w, struct query *q)
+{
+	static const uint8_t unnamed[6];
+	struct client *c = &q->ask.client;
+	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
+		c->mac_known = addr_is_loopback(&c->addr);
+	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+}
+
 /* True: the client has an answer, an expired one. It is judged and steered as any other. */
 static bool answer_stale(struct worker *w, struct query *q)
 {
 	uint32_t stale_s = w->snap->config->cache.serve_stale_s;
-	if (!stale_s || q->stage != STAGE_UPSTREAM || q->is_answered)
+	if (!stale_s || q->stage == STAGE_ALIAS || q->is_answered)
 		return false;
 	struct cache_key key = cache_key_of(w, &q->ask, &q->ask.q.qname, q->group_id);
 	const struct cache_answer *c = cache_find_stale(w->shared->cache, &key, w->now_s, stale_s);
 	struct view v;
 	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0)
 		return false;
+	classify_again(w, q);
 	count(w, C_STALE);
 	v.is_stale = true;
 	q->is_answered = true;
@@ -77,15 +88,19 @@ void ask_upstream(struct worker *w, struct query *q, const struct name *qname)
 
 struct query *ask_park(struct worker *w, const struct ask *a, int group, enum query_stage stage)
 {
-	struct query *q = query_new(w, a);
+	/* A group may take no more places than are left for all others, so none keeps them out. */
+	uint16_t group_id = w->snap->group_id[group], *parked = &w->parked[group_id % WORKER_GROUPS];
+	struct query *q = *parked < WORKER_QUERIES_MAX - w->queries ? query_new(w, a) : NULL;
 	if (!q) {
 		count(w, C_FULL);
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, "too many queries in flight");
 		return NULL;
 	}
+	++*parked;
+	q->is_parked_of_group = true;
 	q->stage = stage;
 	q->group = (uint16_t)group;
-	q->group_id = w->snap->group_id[group];
+	q->group_id = group_id;
 	q->note = w->note;
 	return q;
 }
@@ -130,6 +145,28 @@ void ask_group(struct worker *w, const struct ask *a, int group)
 
 /* --- what came --- */
 
+/* The group is gone or another one: asked once more, as the configuration of now says. */
+static bool ask_anew(struct worker *w, struct query *q)
+{
+	const struct policy *p = w->snap->policy;
+	if (q->was_asked_anew || q->is_answered || q->stage != STAGE_UPSTREAM)
+		return false;
+	classify_again(w, q);
+	struct policy_ask who = { .qtype = q->ask.q.qtype, .client = &q->ask.client, .groups = &q->ask.groups };
+	policy_judge(p, index_generation(policy_index(p)), &q->ask.q.qname, &who, &w->judged[0]);
+	policy_steer(p, &q->ask.groups, q->ask.client.is_local, w->judged, 1, &w->steered);
+	int group = choose_group(w, &q->ask.q.qname, w->steered.way);
+	if (group < 0)
+		return false;
+	w->parked[q->group_id % WORKER_GROUPS]--;
+	q->was_asked_anew = true;
+	q->group = (uint16_t)group;
+	q->group_id = w->snap->group_id[group];
+	w->parked[q->group_id % WORKER_GROUPS]++;
+	ask_upstream(w, q, &q->ask.q.qname);
+	return true;
+}
+
 static void fail_upstream(struct worker *w, struct query *q, enum upstream_result r)
 {
 	static const struct { int ede; const char *text; } said[] = {
@@ -138,13 +175,15 @@ static void fail_upstream(struct worker *w, struct query *q, enum upstream_resul
 		[UPSTREAM_GONE] = { EDE_NOT_READY, "the configuration changed" }, [UPSTREAM_FAILED] = { EDE_CACHED_ERROR, "the upstreams failed moments ago" },
 		[UPSTREAM_NONE] = { EDE_NOT_READY, "this group has no upstream now" },
 	};
+	if (r == UPSTREAM_GONE && ask_anew(w, q))
+		return;
 	if (!q->is_answered && !answer_stale(w, q))
 		answer_rcode(w, &q->ask, RCODE_SERVFAIL, said[r].ede, said[r].text);
 	query_free(q);
 }
 
 /* Where the configuration of now has the group that this query was asked of. */
-static bool find_group(const struct worker *w, struct query *q)
+bool find_group(const struct worker *w, struct query *q)
 {
 	for (unsigned i = 0; i < w->snap->config->upstream_count; i++)
 		if (w->snap->group_id[i] == q->group_id) {
@@ -159,6 +198,17 @@ static bool chase(struct worker *w, struct query *q, const uint8_t *msg, const s
 {
 	if (q->chases == CHASES_MAX || !find_group(w, q))
 		return false;
+	/* What is blocked is not asked for under another name either. */
+	if (!q->is_answered) {
+		const struct name *names[ANSWER_CHAIN_MAX];
+		for (unsigned i = 0; i < walk->chain_len; i++)
+			names[i] = &walk->chain[i];
+		classify_again(w, q);
+		if (block_target(w, &q->ask, names, walk->chain_len)) {
+			query_free(q);
+			return true;
+		}
+	}
 	uint8_t *copy = malloc(walk->authority_end);
 	if (!copy)
 		return false;
@@ -184,16 +234,6 @@ static const struct wire_answer *merge_chased(struct worker *w, struct query *q,
 	return &w->walk;
 }
 
-/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
-static void classify_again(struct worker *w, struct query *q)
-{
-	static const uint8_t unnamed[6];
-	struct client *c = &q->ask.client;
-	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
-		c->mac_known = addr_is_loopback(&c->addr);
-	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
-}
-
 static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
 {
 	struct cache_key key = cache_key_of(w, &q->ask, &q->ask.q.qname, q->group_id);
@@ -206,6 +246,12 @@ static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, c
 	}
 	classify_again(w, q);
 	w->note.outcome = is_useful ? OUTCOME_ANSWERED : OUTCOME_FAILED;
+	/* Its upper bits have no place in what we send: without them it would be another code. */
+	if (walk->rcode > 15) {
+		answer_rcode(w, &q->ask, RCODE_SERVFAIL, EDE_NETWORK_ERROR, "the upstream answers with an extended error");
+		query_free(q);
+		return;
+	}
 	/* What is judged and what is sent are one: the kept answer may be another worker's, newer than this. */
 	const struct cache_answer *kept = is_useful ? cache_find_quiet(w->shared->cache, &key, w->now_s) : NULL;
 	struct view v;

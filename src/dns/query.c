@@ -40,7 +40,7 @@ static bool answer_local(struct worker *w, const struct ask *a)
 	if (l->kind == LOCAL_ALIAS)
 		alias_local(w, a, l);
 	else
-		answer_own(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .aa = l->has_authority, .ede = l->ede, .ede_text = l->text,
+		answer_made(w, a, &(struct wire_own){ .rcode = l->kind == LOCAL_NXDOMAIN ? RCODE_NXDOMAIN : RCODE_NOERROR, .aa = l->has_authority, .ede = l->ede, .ede_text = l->text,
 			.records = l->records, .record_count = l->record_count, .with_soa = l->kind != LOCAL_ANSWER, .soa_ttl_s = l->negative_ttl_s });
 	return true;
 }
@@ -61,11 +61,11 @@ static bool refuse_kind(struct worker *w, const struct ask *a)
 static void resolve(struct worker *w, struct ask *a)
 {
 	const struct policy *p = w->snap->policy;
-	uint64_t gen = index_generation(policy_index(p));
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
-	policy_judge(p, gen, &a->q.qname, &who, &w->judged[0]);
+	w->judged_gen = index_generation(policy_index(p));
+	policy_judge(p, w->judged_gen, &a->q.qname, &who, &w->judged[0]);
 	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
-	if (block(w, a, &v, &(const struct name *){ &a->q.qname }, 1))
+	if (block(w, a, &v))
 		return;
 	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &w->steered);
 	if (!refuse_way(w, a, &w->steered))

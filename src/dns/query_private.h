@@ -10,10 +10,14 @@ void judge_view(struct worker *w, const struct ask *a, struct query *q, const st
 int view_cached(struct worker *w, const struct cache_answer *c, const struct name *qname, struct view *ret); /* names go to w->chain_names */
 void view_walked(struct worker *w, const uint8_t *msg, const struct wire_answer *walk, struct view *ret);
 bool refuse_way(struct worker *w, const struct ask *a, const struct steer_result *s); /* true: answered */
-/* Counts the rule and answers what it says; false: nothing stands against the chain. */
-bool block(struct worker *w, const struct ask *a, const struct verdict *v, const struct name *const *chain, unsigned chain_len);
+/* What filter says of a target before it is asked for; true: answered. */
+bool block_target(struct worker *w, const struct ask *a, const struct name *const *names, unsigned count);
+/* Counts the rule and answers what it says; false: nothing stands against the name. */
+bool block(struct worker *w, const struct ask *a, const struct verdict *v);
 struct way_view { bool is_down, is_off, has_no6; };
 struct way_view look_at_way(struct worker *w, int way);
+
+bool steers_own(struct worker *w, const struct ask *a, const struct view *v); /* an own answer's addresses: true: parked or answered */
 
 /* ask.c */
 int choose_group(struct worker *w, const struct name *qname, int way); /* upstream index or -1 */
@@ -23,6 +27,8 @@ void ask_group(struct worker *w, const struct ask *a, int group);
 /* Parks the query, asks for `qname`. NULL: it was answered, too many are parked. */
 struct query *ask_park(struct worker *w, const struct ask *a, int group, enum query_stage stage);
 void ask_upstream(struct worker *w, struct query *q, const struct name *qname);
+bool find_group(const struct worker *w, struct query *q); /* where the configuration of now has the group that was asked */
+void classify_again(struct worker *w, struct query *q);
 
 /* alias.c */
 void alias_begin(struct worker *w, const struct ask *a, const struct name *target, uint32_t ttl_s); /* qname is an alias of target */

@@ -58,10 +58,11 @@ void query_free(struct query *q)
 	if (q->held)
 		cache_release(q->held);
 	free(q->copy);
-	free(q->copy_walk);
+	if (q->is_parked_of_group)
+		w->parked[q->group_id % WORKER_GROUPS]--;
+	q->is_parked_of_group = false;
 	q->held = NULL;
 	q->copy = NULL;
-	q->copy_walk = NULL;
 	q->serial++;
 	q->next = w->free_queries;
 	w->free_queries = q;
@@ -359,13 +360,21 @@ static void do_count_parked(struct worker *w, void *arg)
 	*(unsigned *)arg = w->queries;
 }
 
+void worker_stop_listening(struct worker *w)
+{
+	if (!w->is_started || w->stopped_ms)
+		return;
+	run_in_worker(w, do_stop_listening, NULL);
+	w->stopped_ms = clock_ms();
+}
+
 void worker_stop(struct worker *w)
 {
 	if (!w->is_started)
 		return;
-	run_in_worker(w, do_stop_listening, NULL);
+	worker_stop_listening(w);
 	unsigned parked = 1;
-	for (uint64_t until = clock_ms() + DRAIN_MS; parked && clock_ms() < until;) {
+	for (uint64_t until = w->stopped_ms + DRAIN_MS; parked && clock_ms() < until;) {
 		run_in_worker(w, do_count_parked, &parked);
 		if (parked)
 			usleep(5000);
@@ -390,7 +399,6 @@ void worker_free(struct worker *w)
 	for (unsigned i = 0; i < w->query_chunks; i++) {
 		for (unsigned k = 0; k < CHUNK; k++) {
 			free(w->chunk[i][k].copy);
-			free(w->chunk[i][k].copy_walk);
 		}
 		free(w->chunk[i]);
 	}

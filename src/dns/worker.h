@@ -37,7 +37,8 @@ struct worker_shared {
 struct worker;
 int worker_new(struct worker **ret, const struct worker_shared *shared, unsigned number, int steer_fd);
 int worker_start(struct worker *w);
-void worker_stop(struct worker *w); /* drains: answers what is in flight for at most a second, then joins the thread */
+void worker_stop_listening(struct worker *w); /* takes no more queries; what is in flight goes on */
+void worker_stop(struct worker *w); /* drains: answers what is in flight for at most a second since it stopped listening, then joins the thread */
 void worker_free(struct worker *w);
 /* From the main thread; each returns when the worker has done it (bounded by a turn). */
 void worker_switch(struct worker *w, const struct snapshot *s);

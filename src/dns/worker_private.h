@@ -23,8 +23,8 @@ struct ask {
 	uint64_t begun_ms;
 };
 
-/* What became of the query being worked on, for the query log; and how many aliases of filter rules led on so far. */
-struct note { uint8_t outcome, aliases; int16_t filter_rule, steer_rule; };
+/* What became of the query being worked on, for the query log. */
+struct note { uint8_t outcome, rewrites /* names that became others by our word */; int16_t filter_rule, steer_rule; uint32_t config_serial /* that the rules belong to */; };
 #define NOTE_NONE ((struct note){ .filter_rule = -1, .steer_rule = -1 })
 
 /* An answer about to be judged, from the cache or from an upstream. Pointers live for the call. */
@@ -37,9 +37,12 @@ struct view {
 	const struct addr *addrs;
 	uint32_t age_s;
 	const struct cache_answer *cached; /* NULL: not kept */
-	unsigned judged;                   /* leading names of the chain that w->judged holds already, for this client and generation */
+	unsigned judged;                   /* leading names of the chain that w->judged holds already, for this client, as of w->judged_gen */
 	unsigned skipped;                  /* leading names that filter no longer: they led here by our own doing */
+	unsigned answer_ttls;              /* leading TTL fields that stand in the answer section */
 	bool is_stale;                     /* given out with STALE_TTL_S (RFC 8767) */
+	bool is_own;                       /* made here: it has its AA, and no filter rule looks at it */
+	int ede; const char *ede_text;     /* of an own answer; EDE_NONE */
 	bool has_other_target;             /* as in struct wire_answer */
 };
 
@@ -47,6 +50,8 @@ struct view {
 enum { ANSWER_TTL_MAX_S = CACHE_TTL_MAX_S };
 /* TTL of expired answers given out, RFC 8767 5. */
 enum { STALE_TTL_S = 30 };
+/* Pairs of name and address that one answer may put into sets; more is SERVFAIL, so that one hostile name cannot fill them. */
+enum { ANSWER_HOLDS_MAX = 256, REWRITES_MAX = 8, WORKER_GROUPS = 4096 };
 enum { BATCH_LOST_S = 3 /* an acknowledgement that has not come by then never will: the enforcer was restarted */ };
 enum query_stage { STAGE_UPSTREAM, STAGE_CHASE, STAGE_ALIAS /* of a name that stands for another by our own word */, STAGE_BARRIER };
 struct query {
@@ -60,14 +65,16 @@ struct query {
 	uint8_t chases;
 	unsigned pending;              /* elements not yet acknowledged */
 	uint32_t rebuilds_seen;         /* of the shared page, when it was parked */
-	bool has_failed, is_full, strips6, had_second_wait, is_stale;
+	bool has_failed, is_full, had_second_wait, is_stale, is_own, was_asked_anew, is_parked_of_group;
+	uint8_t skipped;               /* of the answer that waits: as in struct view */
+	int ede; const char *ede_text;
+	uint64_t gen;                  /* of the lists, when the answer was judged */
 	bool is_answered;              /* nobody waits any more: the upstream's answer goes into the cache only */
 	struct note note;
 	uint32_t config_serial;        /* of the configuration it was asked under */
 	const struct cache_answer *held;
 	uint8_t *copy;                 /* the answer when the cache does not keep it, or a chain being chased */
 	size_t copy_len;
-	struct wire_answer *copy_walk;
 	uint32_t age_s;
 	struct ask ask;
 };
@@ -86,6 +93,7 @@ struct worker {
 	pthread_t thread;
 	pthread_mutex_t start_lock;    /* before the thread runs, main and compiler thread work on its data themselves, one at a time */
 	bool is_started;
+	uint64_t stopped_ms;           /* when it stopped listening; main thread */
 	uv_poll_t steer_poll;
 	const struct snapshot *snap;
 	uint32_t now_s;
@@ -97,6 +105,7 @@ struct worker {
 
 	struct query *free_queries;
 	unsigned queries, query_chunks;
+	uint16_t parked[WORKER_GROUPS];   /* queries that wait for an upstream group, by its id modulo */
 	struct query *chunk[WORKER_QUERIES_MAX / 256];
 	struct deadline_queue late, late_rebuild, late_rest;
 
@@ -108,6 +117,7 @@ struct worker {
 	struct name chain_names[ANSWER_CHAIN_MAX];
 	struct judged_name judged[ANSWER_CHAIN_MAX];
 	struct steer_result steered;   /* of the question alone, as resolve() found it */
+	uint64_t judged_gen;
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 	struct local_answer local;
 	struct note note;
@@ -141,7 +151,9 @@ void answer_own(struct worker *w, const struct ask *a, const struct wire_own *ow
 void answer_rcode(struct worker *w, const struct ask *a, uint8_t rcode, int ede, const char *text);
 void answer_block(struct worker *w, const struct ask *a, const struct cfg_filter *rule, const char *text); /* not BLOCK_CNAME */
 void answer_nodata(struct worker *w, const struct ask *a, int ede, const char *text);
-void answer_kept(struct worker *w, const struct ask *a, const struct view *v /* message, TTLs, age, is_stale */, bool strips6);
+void answer_kept(struct worker *w, const struct ask *a, const struct view *v);
+/* Own records or addresses: steered as any other answer when some address of them may be. */
+void answer_made(struct worker *w, const struct ask *a, const struct wire_own *own);
 void answer_none(struct worker *w, const struct ask *a);
 
 /* barrier.c */

@@ -57,8 +57,6 @@ const char *policy_expr_text(const struct policy *p, unsigned slot, const struct
  * addrs may be NULL. pause: rules that are off until later than now_s are passed over; may be NULL. */
 struct verdict policy_filter(const struct policy *p, const struct group_bits *g, const struct filter_pause *pause, uint32_t now_s, const struct judged_name *names, unsigned name_count,
 	const struct addr *addrs, unsigned addr_count);
-/* The rule's alias stands in the chain already: the rule has what it wants, and lets the answer pass. So a list may hold the name that its `cname` leads to. */
-static inline bool policy_has_led_to(const struct cfg_filter *rule, const struct name *n) { return rule->block == BLOCK_CNAME && name_equal(&rule->cname, n); }
 bool policy_filters_addrs(const struct policy *p); /* some filter rule may block by address */
 
 /* steer: for a client of the network at most one rule decides, the first in order; a rule with a gid never does. Queries from this machine feed every

@@ -94,6 +94,10 @@ static bool filter_match(const struct policy *p, unsigned rule, const struct jud
 	const struct cfg_filter *f = &p->config->filters[rule];
 	int taken = first_taken(p, &p->filters[rule], names, name_count);
 
+	/* The rule's own target is where it leads: it has been led there already, or is asked for itself. */
+	for (unsigned i = 0; taken >= 0 && f->block == BLOCK_CNAME && i < name_count; i++)
+		if (name_equal(names[i].name, &f->cname))
+			taken = -1;
 	if (taken >= 0) {
 		*ret_list = list_of_name(p, &f->names, for_filter(&names[taken]));
 		return true;

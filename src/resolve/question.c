@@ -256,12 +256,13 @@ void on_try_timeout(struct deadline *d)
 	} else {
 		/* Its source address may be one that no longer has a way out (another exit, a new lease): do not stay with it. */
 		socket_retire(FROM_MEMBER(c, struct udp_sock, channel));
+		/* A probe ends first: its time-out may begin the next one in its place. */
+		if (!q)
+			attempt_end(a);
 		server_timed_out(s, a);
 	}
-	if (!q) {
-		attempt_end(a);
+	if (!q)
 		return;
-	}
 	question_slow(q);
 	question_step(q, false);
 }
@@ -312,6 +313,10 @@ void questions_ask_again(struct server *s, const struct question *except)
 
 void questions_end_dead(struct group *g)
 {
-	for (struct question *q = g->questions; q; q = q->group_next)
+	for (struct question *q = g->questions; q; q = q->group_next) {
+		for (unsigned i = 0; i < q->used; i++)
+			if (q->attempt[i].channel && !q->attempt[i].channel->is_stream)
+				attempt_expire(&q->attempt[i]);
 		question_again_soon(q);
+	}
 }

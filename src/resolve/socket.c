@@ -204,7 +204,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 			socket_break(k, true);
 			return;
 		}
-		if (n < (int)RECV_BATCH)
+		if (n < (int)RECV_BATCH || !k->channel.pending)
 			break;
 	}
 	/* libuv stopped the handle with that status. */

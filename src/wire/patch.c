@@ -33,8 +33,8 @@ size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size
 	assert(q->question_len > 0 && kept_len >= question_end && out_max >= question_end + EDNS_MAX);
 	if (limit > out_max)
 		limit = out_max;
-	flags = load16(kept + 2) & ~(unsigned)(FLAG_RD | FLAG_CD | (p->clear_ad ? FLAG_AD : 0));
-	flags |= FLAG_QR | (q->flags & (FLAG_RD | FLAG_CD));
+	flags = load16(kept + 2) & ~(unsigned)(FLAG_RD | FLAG_CD | (p->clear_ad ? FLAG_AD : 0) | (p->keep_aa ? 0 : FLAG_AA));
+	flags |= FLAG_QR | FLAG_RA | (q->flags & (FLAG_RD | FLAG_CD));
 	if (kept_len + edns_bytes > limit) {
 		flags |= FLAG_TC;
 		len = question_end;

@@ -5,9 +5,9 @@
 
 /* `kept` is a message whose additional section is empty (ARCOUNT 0), question first, uncompressed question of equal length.
  * TTL fields at ttl_offset[] are lowered by age_s, at least ttl_floor_s, at most ttl_ceiling_s (0: none). Appends OPT (our size, DO copied) when the query had
- * EDNS, with EDE when ede >= 0. When the result exceeds `limit` (UDP; 0: none) the answer is cut to header, question, OPT with
+ * EDNS, with EDE when ede >= 0. RA is set: we recurse, whoever was asked; AA is cleared unless keep_aa. When the result exceeds `limit` (UDP; 0: none) the answer is cut to header, question, OPT with
  * TC set, as is one that does not fit `out`. out_max >= header, question and 200 bytes. Returns the length. */
-struct wire_patch { uint32_t age_s, ttl_floor_s, ttl_ceiling_s; int ede; const char *ede_text; bool clear_ad; size_t limit; uint16_t our_udp_size; };
+struct wire_patch { uint32_t age_s, ttl_floor_s, ttl_ceiling_s; int ede; const char *ede_text; bool clear_ad, keep_aa; size_t limit; uint16_t our_udp_size; };
 size_t wire_answer_patch(uint8_t *out, size_t out_max, const uint8_t *kept, size_t kept_len, const uint16_t *ttl_offset, unsigned ttl_count,
 	const struct wire_query *q, const uint8_t *question, const struct wire_patch *p);
 

@@ -251,7 +251,7 @@ static void the_domain_itself_forwarded(void **state)
 	assert_ask(&w, "nas.lan", RR_A, "A 10.0.0.1");
 	assert_ask(&w, "other.lan", RR_A, "none");
 	/* An upstream for the root is a default, and takes nothing away. */
-	assert_ask(&w, "x.test", RR_A, "nxdomain");
+	assert_ask(&w, "x.invalid", RR_A, "nxdomain");
 }
 
 static void a_name_has_room_for_so_many_records(void **state)

@@ -99,6 +99,12 @@ static void measuring_costs_no_one_time(void **state)
 	assert_in_range(slow, 0, stat_of(0).timeouts);
 }
 
+/* Its thread may count a query later than the other one's answer came. */
+static bool is_first_asked(void)
+{
+	return fake[0].udp_queries >= 1;
+}
+
 static void all_are_asked_and_the_first_wins(void **state)
 {
 	struct ask k;
@@ -107,7 +113,7 @@ static void all_are_asked_and_the_first_wins(void **state)
 	k = ask_once("www.example");
 	assert_true(is_from(&k, 2));
 	assert_true(took_us(&k) < 450000 || timeouts_so_far()); /* an unknown server has 500 ms */
-	assert_true(fake[0].udp_queries >= 1);
+	run_until(is_first_asked);
 	/* A failure that comes first is not the answer. */
 	atomic_store(&fake[0].mode, FAKE_SERVFAIL);
 	atomic_store(&fake[1].delay_ms, 50);
