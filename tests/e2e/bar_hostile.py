@@ -14,9 +14,9 @@ import time
 
 import bars
 import dnsclient
-from site_net import LAN4, ROOT
+from site_net import LAN4, shared
 
-DATA = os.path.join(os.path.dirname(ROOT), "shared", "data", "packets")
+DATA = shared("packets")
 
 
 def corpora():

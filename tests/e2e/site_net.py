@@ -47,6 +47,11 @@ def tool(name):
     raise Failed(f"{name} is not in {build_dir()}; build first (`make build`), or set NAMEWAY_BUILD to a build directory")
 
 
+def shared(*path):
+    """A path of the real inputs beside the project; it need not exist. NAMEWAY_SHARED says where else they are."""
+    return os.path.join(os.environ.get("NAMEWAY_SHARED", os.path.join(os.path.dirname(ROOT), "shared")), "data", *path)
+
+
 def run(argv, check=True, **kw):
     p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kw)
     if check and p.returncode:
