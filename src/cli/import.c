@@ -314,7 +314,7 @@ static bool take_as_list(struct import *m, const char *path, const struct buf *b
 	const char *p = b->bytes, *name;
 	size_t len;
 
-	if (!real || !whole || !is_utf8(real) || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
+	if (!real || !whole || !is_utf8(real) || g->count == IMPORT_LISTS_MAX || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
 		free(real);
 		return false;
 	}
@@ -361,11 +361,16 @@ int import_file(struct import *m, const char *path)
 
 	if (m->depth == DEPTH_MAX)
 		return -ELOOP;
+	if (stat(path, &st) < 0)
+		return -errno;
+	/* The first one may be a pipe; what a file names must be a file. */
+	if (S_ISDIR(st.st_mode) || (m->depth && !S_ISREG(st.st_mode)))
+		return -EISDIR;
 	f = fopen(path, "re");
 	if (!f)
 		return -errno;
 	buf_init(&b, (size_t)256 << 20);
-	r = fstat(fileno(f), &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : buf_read_fd(&b, fileno(f));
+	r = buf_read_fd(&b, fileno(f));
 	fclose(f);
 	m->depth++;
 	m->file = shown(m, path);
@@ -381,8 +386,7 @@ int import_file(struct import *m, const char *path)
 
 /* --- the verb --- */
 
-/* Whether what was printed is a configuration. */
-static bool check(struct import *m, const char *yaml, size_t len, struct report *r)
+int import_check(const char *yaml, size_t len, struct report *r)
 {
 	struct config *c = NULL;
 	struct buf b;
@@ -400,7 +404,7 @@ static bool check(struct import *m, const char *yaml, size_t len, struct report 
 		report_add(r, true, NULL, "the configuration is too large: %s; put many lines of one kind into a file of their own, which is taken as a list", nw_strerror(e));
 	config_free(c);
 	buf_free(&b);
-	return e == 0 && !m->is_out_of_memory;
+	return e;
 }
 
 static json_t *lines_json(const struct import_line *l, const char *what)
@@ -428,7 +432,7 @@ static int show(struct import *m, const char *yaml, size_t len)
 	bool is_good;
 
 	report_init(&r);
-	is_good = check(m, yaml, len, &r);
+	is_good = import_check(yaml, len, &r) == 0;
 	if (m->cli->wants_json) {
 		json_t *j = json_pack("{s:s%, s:b, s:i, s:i, s:i, s:o, s:o}", "config", yaml, len, "is_valid", (int)is_good, "lines", (int)m->line_count, "carried",
 		        (int)m->carried_count, "empty", (int)m->empty_count, "left", lines_json(m->left, "why"), "notes", lines_json(m->noted, "note"));
