@@ -3,7 +3,7 @@
  * conf-dir), prints the DNS side as a configuration of ours, and names every line that could not be carried over. What it prints is checked as
  * `namewayd --check` would.
  *
- * A file of nothing but many `address=` or `local=` lines with one meaning is a block list: it is named as a list and not copied. */
+ * A file of nothing but many lines that block, all with one meaning, is a block list: it is named as a list and not copied. */
 #include "cli/import.h"
 #include <ctype.h>
 #include <errno.h>
@@ -248,21 +248,24 @@ static void read_line(struct import *m, char *text)
 
 /* --- files that are lists --- */
 
-/* The meaning of `address=/…/…/VALUE`: the class, or -1 for anything else; *ret_value is behind the '='. */
-static int block_meaning(char *line, char **ret_value)
+/* The meaning of `address=/…/…/VALUE`: the class, or -1 for anything else; *ret_value is behind the '='. A server that is dnsmasq itself, which it
+ * does not ask, is a way to block. */
+static int block_meaning(const struct import *m, char *line, char **ret_value)
 {
-	char *last;
+	const char *last;
 
 	if (strncmp(line, "address=/", 9) == 0)
 		*ret_value = line + 8;
 	else if (strncmp(line, "local=/", 7) == 0)
 		*ret_value = line + 6;
+	else if (strncmp(line, "server=/", 8) == 0)
+		*ret_value = line + 7;
 	else
 		return -1;
 	last = strrchr(*ret_value, '/');
 	if (strpbrk(line, " \"") || last == *ret_value || (strchr(line, '#') && strcmp(last, "/#") != 0))
 		return -1;
-	if (!last[1])
+	if (!last[1] || (*line == 's' && m->port == 53 && (strcmp(last, "/127.0.0.1") == 0 || strcmp(last, "/::1") == 0)))
 		return IMPORT_NXDOMAIN;
 	return *line == 'a' && (strcmp(last, "/0.0.0.0") == 0 || strcmp(last, "/::") == 0 || strcmp(last, "/#") == 0) ? IMPORT_ZERO : -1;
 }
@@ -284,7 +287,7 @@ static bool next_line(const char **p, const char *end, char line[IMPORT_LINE_MAX
 }
 
 /* What every line means; -1: not a list. */
-static int file_meaning(const char *bytes, size_t size)
+static int file_meaning(const struct import *m, const char *bytes, size_t size)
 {
 	char line[IMPORT_LINE_MAX], *at, *value;
 	const char *p = bytes;
@@ -296,7 +299,7 @@ static int file_meaning(const char *bytes, size_t size)
 		at = trimmed(line);
 		if (!*at || *at == '#')
 			continue;
-		found = len < IMPORT_LINE_MAX ? block_meaning(at, &value) : -1;
+		found = len < IMPORT_LINE_MAX ? block_meaning(m, at, &value) : -1;
 		if (found < 0 || (meaning >= 0 && found != meaning))
 			return -1;
 		meaning = found;
@@ -305,13 +308,13 @@ static int file_meaning(const char *bytes, size_t size)
 	return lines >= LIST_FILE_LINES ? meaning : -1;
 }
 
-static bool take_as_list(struct import *m, const char *path, const struct buf *b)
+static bool take_as_list(struct import *m, const char *path, const char *bytes, size_t size)
 {
-	int meaning = file_meaning(b->bytes, b->len);
+	int meaning = file_meaning(m, bytes, size);
 	char *real = meaning >= 0 ? realpath(path, NULL) : NULL, line[IMPORT_LINE_MAX], *at, *value;
 	struct import_line *whole = arena_alloc(m->arena, sizeof(*whole));
 	struct import_groups *g = &m->answers;
-	const char *p = b->bytes, *name;
+	const char *p = bytes, *name;
 	size_t len;
 
 	if (!real || !whole || !is_utf8(real) || g->count == IMPORT_LISTS_MAX || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
@@ -322,7 +325,7 @@ static bool take_as_list(struct import *m, const char *path, const struct buf *b
 	free(real);
 	*whole = (struct import_line){.file = m->file, .line = 1, .text = name};
 	g->v[g->count++] = (struct import_group){.class = IMPORT_FILE, .value = name, .line = whole, .meaning = (enum import_class)meaning};
-	while (next_line(&p, b->bytes + b->len, line, &len)) {
+	while (next_line(&p, bytes + size, line, &len)) {
 		at = trimmed(line);
 		m->line_count++;
 		if (!*at || *at == '#') {
@@ -330,19 +333,19 @@ static bool take_as_list(struct import *m, const char *path, const struct buf *b
 			continue;
 		}
 		m->carried_count++;
-		block_meaning(at, &value);
+		block_meaning(m, at, &value);
 		import_list_line(m, name, value, whole);
 	}
 	return true;
 }
 
-static void read_lines(struct import *m, const struct buf *b)
+static void read_lines(struct import *m, const char *bytes, size_t size)
 {
 	char line[IMPORT_LINE_MAX];
-	const char *p = b->bytes;
+	const char *p = bytes;
 	size_t len;
 
-	while (!m->is_out_of_memory && next_line(&p, b->bytes + b->len, line, &len)) {
+	while (!m->is_out_of_memory && next_line(&p, bytes + size, line, &len)) {
 		m->line++;
 		if (len >= IMPORT_LINE_MAX)
 			snprintf(line, sizeof(line), "line-of-%zu-bytes", len);
@@ -356,6 +359,7 @@ int import_file(struct import *m, const char *path)
 	unsigned outer_line = m->line;
 	struct stat st;
 	struct buf b;
+	size_t mark;
 	FILE *f;
 	int r;
 
@@ -375,8 +379,9 @@ int import_file(struct import *m, const char *path)
 	m->depth++;
 	m->file = shown(m, path);
 	m->line = 0;
-	if (r == 0 && b.len && !take_as_list(m, path, &b))
-		read_lines(m, &b);
+	mark = r == 0 && b.len >= 3 && memcmp(b.bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	if (r == 0 && b.len > mark && !take_as_list(m, path, b.bytes + mark, b.len - mark))
+		read_lines(m, b.bytes + mark, b.len - mark);
 	m->depth--;
 	m->file = outer_file;
 	m->line = outer_line;

@@ -123,7 +123,8 @@ static unsigned count_parts(const char *parts, char between)
 static struct import_group *group_of(struct import *m, struct import_groups *g, const struct node *n)
 {
 	for (size_t i = 0; i < g->count; i++)
-		if (g->v[i].class == n->class && strcmp(g->v[i].value, n->value) == 0)
+		/* A full group of servers is followed by another. */
+		if (g->v[i].class == n->class && strcmp(g->v[i].value, n->value) == 0 && !(n->class == IMPORT_SERVERS && g->v[i].entries.count == DOMAINS_MAX))
 			return &g->v[i];
 	if (g == &m->answers && g->count == IMPORT_LISTS_MAX) {
 		import_leave(m, n->line, "there are more kinds of answers than lists");
@@ -275,18 +276,15 @@ static void settle_group_of_servers(struct import *m, struct import_saids *s)
 	s->count = kept;
 }
 
-static void leave_own_servers(struct import *m)
+/* dnsmasq does not ask itself, so that nobody answers for such a domain: some lists block by that. */
+static void block_own_servers(struct import *m)
 {
-	size_t kept = 0;
-
 	settle_group_of_servers(m, &m->servers);
-	for (size_t i = 0; i < m->said.count; i++) {
-		if (m->said.v[i].class == IMPORT_SERVERS && is_own(m, m->said.v[i].value))
-			import_leave(m, m->said.v[i].line, "it is where nameway itself listens");
-		else
-			m->said.v[kept++] = m->said.v[i];
-	}
-	m->said.count = kept;
+	for (size_t i = 0; i < m->said.count; i++)
+		if (m->said.v[i].class == IMPORT_SERVERS && is_own(m, m->said.v[i].value)) {
+			m->said.v[i].class = IMPORT_NXDOMAIN;
+			m->said.v[i].value = "";
+		}
 }
 
 static bool has_default(const struct import *m)
@@ -307,13 +305,13 @@ static void settle_servers(struct import *m, const struct node *n)
 		import_leave(m, n->line, "there are no standard servers");
 		return;
 	}
-	g = n->class == IMPORT_SERVERS ? group_of(m, &m->splits, n) : NULL;
-	if (n->class == IMPORT_STANDARD ? m->standard.count == DOMAINS_MAX : g && g->entries.count == DOMAINS_MAX)
+	if (n->class == IMPORT_STANDARD && m->standard.count == DOMAINS_MAX) {
 		import_leave(m, n->line, "a group of servers has 65,536 domains at most");
-	else if (n->class == IMPORT_STANDARD)
-		texts_add(m, &m->standard, n->domain);
-	else if (g)
-		texts_add(m, &g->entries, n->domain);
+		return;
+	}
+	g = n->class == IMPORT_SERVERS ? group_of(m, &m->splits, n) : NULL;
+	if (n->class == IMPORT_STANDARD || g)
+		texts_add(m, g ? &g->entries : &m->standard, n->domain);
 }
 
 /* One domain: to its list, and out of the list of the nearest one above that something else decides about. */
@@ -498,7 +496,7 @@ static void settle_records(struct import *m)
 void import_settle(struct import *m)
 {
 	settle_listen(m);
-	leave_own_servers(m);
+	block_own_servers(m);
 	settle_domains(m);
 	settle_sets(m);
 	settle_deferred(m);

@@ -271,7 +271,7 @@ def test_a_block_list_beside_dnsmasq():
 def test_a_published_block_list_beside_dnsmasq():
     """The same verdict for names of the list, above, beneath and beside them."""
     shared = os.environ.get("NAMEWAY_SHARED", os.path.join(ROOT, "..", "shared"))
-    packed = os.path.join(shared, "data", "lists", "dnsmasq", "nordic.dnsmasq.conf.gz")
+    packed = os.path.join(shared, "data", "lists", "dnsmasq", "neodevhost.dnsmasq.conf.gz")
     if not os.path.exists(packed):
         raise Skipped(f"no {packed} (set NAMEWAY_SHARED)")
     with gzip.open(packed, "rt", encoding="utf-8") as f:

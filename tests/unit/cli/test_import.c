@@ -103,6 +103,8 @@ static void every_kind_of_line(void **state)
 		{"server=resolver.example", NULL, "it is no address of a server"},
 		{"server=224.0.0.1", NULL, "it is no address of a server"},
 		{"server=127.0.0.1", NULL, "it is where nameway itself listens"},
+		{"server=/x.example/127.0.0.1", "nxdomain1: { entries: [\"x.example\"]", NULL},
+		{"server=/x.example/127.0.0.1#5353", "domains: [\"x.example\"]", NULL},
 		{"server=192.0.2.1@eth1", "servers: [\"192.0.2.1\"]", "note: server=192.0.2.1@eth1"},
 		{"server=/a.example/B.example/192.0.2.1", "servers: [\"192.0.2.1\"]\n    domains: [\"a.example\", \"b.example\"]", NULL},
 		{"server=/#/192.0.2.1", "default:\n    servers: [\"192.0.2.1\"]", NULL},
