@@ -252,18 +252,18 @@ static void read_line(struct import *m, char *text)
  * does not ask, is a way to block. */
 static int block_meaning(const struct import *m, char *line, char **ret_value)
 {
+	static const char *const keys[] = {"address=", "local=", "server="};
 	const char *last;
+	char *value = NULL;
 
-	if (strncmp(line, "address=/", 9) == 0)
-		*ret_value = line + 8;
-	else if (strncmp(line, "local=/", 7) == 0)
-		*ret_value = line + 6;
-	else if (strncmp(line, "server=/", 8) == 0)
-		*ret_value = line + 7;
-	else
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (strncmp(line, keys[i], strlen(keys[i])) == 0)
+			value = line + strlen(keys[i]);
+	last = value && *value == '/' ? strrchr(value, '/') : value;
+	*ret_value = value;
+	if (!last || last == value)
 		return -1;
-	last = strrchr(*ret_value, '/');
-	if (strpbrk(line, " \"") || last == *ret_value || (strchr(line, '#') && strcmp(last, "/#") != 0))
+	if (strpbrk(line, " \"") || (strchr(line, '#') && strcmp(last, "/#") != 0))
 		return -1;
 	if (!last[1] || (*line == 's' && m->port == 53 && (strcmp(last, "/127.0.0.1") == 0 || strcmp(last, "/::1") == 0)))
 		return IMPORT_NXDOMAIN;
