@@ -8,7 +8,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libyaml-dev libjans
 	libxxhash-dev libidn2-dev libcap-ng-dev libseccomp-dev libknot-dev libcmocka-dev"
 case "${1:-}" in
 build) wanted="$build" ;;
-test) wanted="$build libpcre2-dev python3 python3-dnspython python3-yaml nftables iproute2 iputils-ping conntrack bind9-dnsutils knot-dnsutils mandoc" ;;
+test) wanted="$build libpcre2-dev python3 python3-dnspython python3-yaml nftables iproute2 iputils-ping conntrack bind9-dnsutils knot-dnsutils dnsmasq-base mandoc" ;;
 run) wanted="$build python3 python3-dnspython nftables iproute2 bind9-dnsutils" ;;
 # Programs to measure beside: their services must not start, nor be there after the next boot.
 bench) wanted="$build python3 nftables iproute2 dnsmasq-base unbound dnsdist"; services="unbound.service dnsdist.service" ;;

@@ -65,7 +65,8 @@ static const struct cli_verb verbs[] = {
         {"kernel", NULL, NULL, NULL, cli_later, true},
         {"import", "dnsmasq FILE…", "prints a dnsmasq configuration as ours; names each line it could not carry over",
                 "The DNS side: servers, domains, hosts, records, block lines, nft sets. Files that these name are read too. The result goes to\n"
-                "standard output, what was left out to standard error with its place. A file of nothing but block lines is named as a list.\n",
+                "standard output, what was left out to standard error with its place. A file of nothing but block lines is named as a list.\n"
+                "--json   the configuration as a text, the counts, and what was left out, in one object\n",
                 cli_import, false},
 };
 

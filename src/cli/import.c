@@ -3,7 +3,7 @@
  * conf-dir), prints the DNS side as a configuration of ours, and names every line that could not be carried over. What it prints is checked as
  * `namewayd --check` would.
  *
- * A file of nothing but many `address=` or `local=` lines with one meaning is a block list: it is named as a list and not copied. */
+ * A file of nothing but many lines that block, all with one meaning, is a block list: it is named as a list and not copied. */
 #include "cli/import.h"
 #include <ctype.h>
 #include <errno.h>
@@ -248,21 +248,24 @@ static void read_line(struct import *m, char *text)
 
 /* --- files that are lists --- */
 
-/* The meaning of `address=/…/…/VALUE`: the class, or -1 for anything else; *ret_value is behind the '='. */
-static int block_meaning(char *line, char **ret_value)
+/* The meaning of `address=/…/…/VALUE`: the class, or -1 for anything else; *ret_value is behind the '='. A server that is dnsmasq itself, which it
+ * does not ask, is a way to block. */
+static int block_meaning(const struct import *m, char *line, char **ret_value)
 {
-	char *last;
+	static const char *const keys[] = {"address=", "local=", "server="};
+	const char *last;
+	char *value = NULL;
 
-	if (strncmp(line, "address=/", 9) == 0)
-		*ret_value = line + 8;
-	else if (strncmp(line, "local=/", 7) == 0)
-		*ret_value = line + 6;
-	else
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (strncmp(line, keys[i], strlen(keys[i])) == 0)
+			value = line + strlen(keys[i]);
+	last = value && *value == '/' ? strrchr(value, '/') : value;
+	*ret_value = value;
+	if (!last || last == value)
 		return -1;
-	last = strrchr(*ret_value, '/');
-	if (strpbrk(line, " \"") || last == *ret_value || (strchr(line, '#') && strcmp(last, "/#") != 0))
+	if (strpbrk(line, " \"") || (strchr(line, '#') && strcmp(last, "/#") != 0))
 		return -1;
-	if (!last[1])
+	if (!last[1] || (*line == 's' && m->port == 53 && (strcmp(last, "/127.0.0.1") == 0 || strcmp(last, "/::1") == 0)))
 		return IMPORT_NXDOMAIN;
 	return *line == 'a' && (strcmp(last, "/0.0.0.0") == 0 || strcmp(last, "/::") == 0 || strcmp(last, "/#") == 0) ? IMPORT_ZERO : -1;
 }
@@ -284,7 +287,7 @@ static bool next_line(const char **p, const char *end, char line[IMPORT_LINE_MAX
 }
 
 /* What every line means; -1: not a list. */
-static int file_meaning(const char *bytes, size_t size)
+static int file_meaning(const struct import *m, const char *bytes, size_t size)
 {
 	char line[IMPORT_LINE_MAX], *at, *value;
 	const char *p = bytes;
@@ -296,7 +299,7 @@ static int file_meaning(const char *bytes, size_t size)
 		at = trimmed(line);
 		if (!*at || *at == '#')
 			continue;
-		found = len < IMPORT_LINE_MAX ? block_meaning(at, &value) : -1;
+		found = len < IMPORT_LINE_MAX ? block_meaning(m, at, &value) : -1;
 		if (found < 0 || (meaning >= 0 && found != meaning))
 			return -1;
 		meaning = found;
@@ -305,16 +308,16 @@ static int file_meaning(const char *bytes, size_t size)
 	return lines >= LIST_FILE_LINES ? meaning : -1;
 }
 
-static bool take_as_list(struct import *m, const char *path, const struct buf *b)
+static bool take_as_list(struct import *m, const char *path, const char *bytes, size_t size)
 {
-	int meaning = file_meaning(b->bytes, b->len);
+	int meaning = file_meaning(m, bytes, size);
 	char *real = meaning >= 0 ? realpath(path, NULL) : NULL, line[IMPORT_LINE_MAX], *at, *value;
 	struct import_line *whole = arena_alloc(m->arena, sizeof(*whole));
 	struct import_groups *g = &m->answers;
-	const char *p = b->bytes, *name;
+	const char *p = bytes, *name;
 	size_t len;
 
-	if (!real || !whole || !is_utf8(real) || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
+	if (!real || !whole || !is_utf8(real) || g->count == IMPORT_LISTS_MAX || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
 		free(real);
 		return false;
 	}
@@ -322,7 +325,7 @@ static bool take_as_list(struct import *m, const char *path, const struct buf *b
 	free(real);
 	*whole = (struct import_line){.file = m->file, .line = 1, .text = name};
 	g->v[g->count++] = (struct import_group){.class = IMPORT_FILE, .value = name, .line = whole, .meaning = (enum import_class)meaning};
-	while (next_line(&p, b->bytes + b->len, line, &len)) {
+	while (next_line(&p, bytes + size, line, &len)) {
 		at = trimmed(line);
 		m->line_count++;
 		if (!*at || *at == '#') {
@@ -330,19 +333,19 @@ static bool take_as_list(struct import *m, const char *path, const struct buf *b
 			continue;
 		}
 		m->carried_count++;
-		block_meaning(at, &value);
+		block_meaning(m, at, &value);
 		import_list_line(m, name, value, whole);
 	}
 	return true;
 }
 
-static void read_lines(struct import *m, const struct buf *b)
+static void read_lines(struct import *m, const char *bytes, size_t size)
 {
 	char line[IMPORT_LINE_MAX];
-	const char *p = b->bytes;
+	const char *p = bytes;
 	size_t len;
 
-	while (!m->is_out_of_memory && next_line(&p, b->bytes + b->len, line, &len)) {
+	while (!m->is_out_of_memory && next_line(&p, bytes + size, line, &len)) {
 		m->line++;
 		if (len >= IMPORT_LINE_MAX)
 			snprintf(line, sizeof(line), "line-of-%zu-bytes", len);
@@ -356,22 +359,29 @@ int import_file(struct import *m, const char *path)
 	unsigned outer_line = m->line;
 	struct stat st;
 	struct buf b;
+	size_t mark;
 	FILE *f;
 	int r;
 
 	if (m->depth == DEPTH_MAX)
 		return -ELOOP;
+	if (stat(path, &st) < 0)
+		return -errno;
+	/* The first one may be a pipe; what a file names must be a file. */
+	if (S_ISDIR(st.st_mode) || (m->depth && !S_ISREG(st.st_mode)))
+		return -EISDIR;
 	f = fopen(path, "re");
 	if (!f)
 		return -errno;
 	buf_init(&b, (size_t)256 << 20);
-	r = fstat(fileno(f), &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : buf_read_fd(&b, fileno(f));
+	r = buf_read_fd(&b, fileno(f));
 	fclose(f);
 	m->depth++;
 	m->file = shown(m, path);
 	m->line = 0;
-	if (r == 0 && b.len && !take_as_list(m, path, &b))
-		read_lines(m, &b);
+	mark = r == 0 && b.len >= 3 && memcmp(b.bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	if (r == 0 && b.len > mark && !take_as_list(m, path, b.bytes + mark, b.len - mark))
+		read_lines(m, b.bytes + mark, b.len - mark);
 	m->depth--;
 	m->file = outer_file;
 	m->line = outer_line;
@@ -381,8 +391,7 @@ int import_file(struct import *m, const char *path)
 
 /* --- the verb --- */
 
-/* Whether what was printed is a configuration. */
-static bool check(struct import *m, const char *yaml, size_t len, struct report *r)
+int import_check(const char *yaml, size_t len, struct report *r)
 {
 	struct config *c = NULL;
 	struct buf b;
@@ -400,7 +409,7 @@ static bool check(struct import *m, const char *yaml, size_t len, struct report 
 		report_add(r, true, NULL, "the configuration is too large: %s; put many lines of one kind into a file of their own, which is taken as a list", nw_strerror(e));
 	config_free(c);
 	buf_free(&b);
-	return e == 0 && !m->is_out_of_memory;
+	return e;
 }
 
 static json_t *lines_json(const struct import_line *l, const char *what)
@@ -428,7 +437,7 @@ static int show(struct import *m, const char *yaml, size_t len)
 	bool is_good;
 
 	report_init(&r);
-	is_good = check(m, yaml, len, &r);
+	is_good = import_check(yaml, len, &r) == 0;
 	if (m->cli->wants_json) {
 		json_t *j = json_pack("{s:s%, s:b, s:i, s:i, s:i, s:o, s:o}", "config", yaml, len, "is_valid", (int)is_good, "lines", (int)m->line_count, "carried",
 		        (int)m->carried_count, "empty", (int)m->empty_count, "left", lines_json(m->left, "why"), "notes", lines_json(m->noted, "note"));

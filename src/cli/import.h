@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include "base/arena.h"
 #include "cli/cli.h"
+#include "config/config.h"
 
-enum { IMPORT_LINE_MAX = 8192 };
+enum { IMPORT_LINE_MAX = 8192, IMPORT_LISTS_MAX = 60 /* each may be two, as may be those of sets */ };
 
 /* Strings in order. */
 struct texts { const char **v; size_t count, cap; };
@@ -46,14 +47,16 @@ struct import {
 	/* what was understood */
 	unsigned port;
 	struct texts interfaces, except_interfaces, addresses;
-	struct texts servers, hosts, records, short_srv /* "_a._b" without a domain */, rebind_ok, bogus;
-	struct import_saids said, sets_said;
+	struct texts hosts, rebind_ok, bogus;
+	struct import_saids servers /* domain: the server */, said, sets_said, records /* domain: the whole record */, short_srv /* of "_a._b" without a domain */;
 	struct import_saids mx_self; /* MX records without a target: owner, preference */
 	const char *resolv_conf, *domain, *mx_target;
 	struct import_line *resolv_line;
 	bool no_resolv, no_hosts, strict_order, all_servers, stop_rebind, log_queries, no_negative, domain_needed, no_a, no_aaaa;
 	long cache_names, min_ttl, max_ttl, in_flight, stale_s; /* -1: not given */
 	/* settled */
+	struct texts listen;
+	bool listened_everywhere;
 	struct import_groups splits /* servers */, answers, sets;
 	struct texts standard, elsewhere /* domains that servers are asked for */, all /* values for every name */;
 	enum import_class all_class;
@@ -76,6 +79,9 @@ char *import_word(char **p, char sep);
 char *import_unhide(char *text);
 const char *import_name(struct import *m, const char *text); /* as it is written in a configuration, or NULL */
 bool import_is_address(const char *text);
+const char *import_address(struct import *m, const char *text); /* in its usual form, or NULL */
+/* A server or a listening address, the port left out when it is 53. */
+const char *import_endpoint(struct import *m, const char *address, long port);
 bool import_number(const char *text, long max, long *ret); /* 0 to max, nothing else behind it */
 
 /* One option; value NULL when there is none. Returns what stands in its way, or NULL. */
@@ -98,6 +104,9 @@ const char *take_naptr(struct import *m, char *value);
 const char *take_caa(struct import *m, char *value);
 const char *take_rr(struct import *m, char *value);
 
+/* What becomes of the text as a configuration: in the report. 0 or an error. */
+int import_check(const char *yaml, size_t len, struct report *r);
+void import_quoted(FILE *out, const char *text); /* as YAML */
 void import_settle(struct import *m);
 void import_print(const struct import *m, FILE *out);
 int cli_import(struct cli *c, int argc, char **argv);

@@ -10,6 +10,8 @@
 
 static const char bad_value[] = "its value is not understood";
 static const char bad_name[] = "it is no domain name";
+enum { NFT_NAME_MAX = 128 };
+
 static const char bad_server[] = "it is no address of a server";
 
 char *import_word(char **p, char sep)
@@ -44,6 +46,19 @@ bool import_is_address(const char *text)
 	struct addr a;
 
 	return addr_parse(&a, text) == 0;
+}
+
+const char *import_address(struct import *m, const char *text)
+{
+	char printed[ADDR_TEXT_MAX];
+	struct addr a;
+
+	return addr_parse(&a, text) < 0 ? NULL : import_text(m, "%s", addr_print(printed, &a));
+}
+
+const char *import_endpoint(struct import *m, const char *address, long port)
+{
+	return port == 53 ? address : import_text(m, strchr(address, ':') ? "[%s]@%ld" : "%s@%ld", address, port);
 }
 
 /* Letters, digits, '-', '_', dots, and Unicode: what a line of a list and a zone file may hold as it is. */
@@ -120,6 +135,14 @@ static const char *say_all(struct import *m, const struct texts *domains, enum i
 	return NULL;
 }
 
+static bool is_unicast(const char *text)
+{
+	static const uint8_t zero[16];
+	struct addr a;
+
+	return addr_parse(&a, text) == 0 && memcmp(a.b, zero, sizeof(zero)) != 0 && (a.family == AF_INET ? a.b[0] < 224 : a.b[0] != 0xff);
+}
+
 /* "IP#PORT@interface" as ours, or NULL. */
 static const char *server_text(struct import *m, char *text)
 {
@@ -131,11 +154,11 @@ static const char *server_text(struct import *m, char *text)
 	port = strchr(text, '#');
 	if (port)
 		*port++ = '\0';
-	if (!import_is_address(text) || (port && (!import_number(port, 65535, &number) || !number)))
+	if (!is_unicast(text) || (port && (!import_number(port, 65535, &number) || !number)))
 		return NULL;
 	if (at)
 		import_note(m, "the interface or address that questions leave from is not carried over; the routes decide, or a way with an `upstream`");
-	return number == 53 ? import_text(m, "%s", text) : import_text(m, strchr(text, ':') ? "[%s]@%ld" : "%s@%ld", text, number);
+	return import_endpoint(m, import_address(m, text), number);
 }
 
 static const char *servers_for(struct import *m, const struct texts *domains, const char *server)
@@ -147,7 +170,7 @@ static const char *servers_for(struct import *m, const struct texts *domains, co
 		if (strcmp(domains->v[i], ".") != 0)
 			import_say(m, &m->said, domains->v[i], server ? IMPORT_SERVERS : IMPORT_STANDARD, server ? server : "", m->now);
 		else if (server)
-			texts_add_new(m, &m->servers, server);
+			import_say(m, &m->servers, server, IMPORT_SERVERS, "", m->now);
 	return NULL;
 }
 
@@ -160,7 +183,7 @@ const char *take_server(struct import *m, char *value)
 	if (*value != '/') {
 		server = server_text(m, value);
 		if (server)
-			texts_add_new(m, &m->servers, server);
+			import_say(m, &m->servers, server, IMPORT_SERVERS, "", m->now);
 		return server ? NULL : bad_server;
 	}
 	rest = split_domains(m, value, &domains, &why);
@@ -186,7 +209,7 @@ const char *take_address(struct import *m, char *value)
 		return say_all(m, &domains, IMPORT_NXDOMAIN, "");
 	if (strcmp(rest, "#") == 0 || strcmp(rest, "0.0.0.0") == 0 || strcmp(rest, "::") == 0)
 		return say_all(m, &domains, IMPORT_ZERO, "");
-	return import_is_address(rest) ? say_all(m, &domains, IMPORT_ANSWER, import_text(m, "%s", rest)) : bad_value;
+	return import_is_address(rest) ? say_all(m, &domains, IMPORT_ANSWER, import_address(m, rest)) : bad_value;
 }
 
 void import_list_line(struct import *m, const char *path, char *value, struct import_line *line)
@@ -203,6 +226,13 @@ void import_list_line(struct import *m, const char *path, char *value, struct im
 
 /* --- nft sets --- */
 
+static bool is_nft_name(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len && len < NFT_NAME_MAX && isalpha((unsigned char)*text) && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == len;
+}
+
 /* "[4#|6#][FAMILY#]TABLE#SET" as "4 FAMILY TABLE SET", or NULL. */
 static const char *set_text(struct import *m, char *text)
 {
@@ -214,17 +244,21 @@ static const char *set_text(struct import *m, char *text)
 		text += 2;
 	}
 	while ((w = import_word(&text, '#'))) {
-		if (!*w || count == 3 || strchr(w, ' '))
+		if (count == 3 || !is_nft_name(w))
 			return NULL;
 		parts[count++] = w;
 	}
-	if (count < 2)
+	if (count < 2 || (count == 2 && which == '6') || (count == 3 && strcmp(parts[0], "ip") != 0 && strcmp(parts[0], "ip6") != 0 && strcmp(parts[0], "inet") != 0))
 		return NULL;
 	if (!which && count == 3 && strcmp(parts[0], "ip") != 0 && strcmp(parts[0], "ip6") != 0) {
 		which = strchr(parts[2], '6') ? '6' : '4';
 		import_note(m, which == '6' ? "whether the set holds IPv4 or IPv6 addresses is not said; taken as IPv6 by its name"
 		                            : "whether the set holds IPv4 or IPv6 addresses is not said; taken as IPv4 by its name");
 	}
+	if (which && count == 3 && strcmp(parts[0], which == '4' ? "ip6" : "ip") == 0)
+		return NULL;
+	if (count == 3 && strcmp(parts[0], "inet") == 0 && strcmp(parts[1], "nameway") == 0)
+		return NULL;
 	if (!which)
 		which = count == 3 && strcmp(parts[0], "ip6") == 0 ? '6' : '4';
 	return count == 3 ? import_text(m, "%c %s %s %s", which, parts[0], parts[1], parts[2]) : import_text(m, "%c ip %s %s", which, parts[0], parts[1]);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include "base/addr.h"
 #include "cli/import.h"
+#include "config/value.h"
 
 static const char bad_value[] = "its value is not understood";
 static const char bad_name[] = "it is no domain name";
@@ -16,22 +17,21 @@ static const char no_dhcp[] = "DHCP, TFTP and router advertisements are not in t
 
 static const char *take_listen(struct import *m, char *value)
 {
-	struct addr a;
+	const char *address;
 	char *w;
 
 	while ((w = import_word(&value, ','))) {
-		if (addr_parse(&a, w) < 0)
+		address = import_address(m, w);
+		if (!address)
 			return bad_value;
-		texts_add_new(m, &m->addresses, w);
+		texts_add_new(m, &m->addresses, address);
 	}
 	return NULL;
 }
 
 static bool is_interface(const char *text)
 {
-	struct addr a;
-
-	return *text && strlen(text) < 16 && !strpbrk(text, "*/:@ ") && strcmp(text, ".") != 0 && strcmp(text, "..") != 0 && addr_parse(&a, text) < 0;
+	return ifname_is_good(text);
 }
 
 static const char *add_interfaces(struct import *m, struct texts *to, char *value)

@@ -3,6 +3,8 @@
 #include <string.h>
 #include "cli/import.h"
 
+enum { FEW_WAYS_MAX = 15 /* as many as the usual mark-mask has marks for */ };
+
 static void quoted_part(FILE *out, const char *text, size_t len)
 {
 	fputc('"', out);
@@ -17,7 +19,7 @@ static void quoted_part(FILE *out, const char *text, size_t len)
 	fputc('"', out);
 }
 
-static void quoted(FILE *out, const char *text)
+void import_quoted(FILE *out, const char *text)
 {
 	quoted_part(out, text, strlen(text));
 }
@@ -29,7 +31,7 @@ static void sequence(FILE *out, const struct texts *t, const char *indent)
 	for (size_t i = 0; i < t->count; i++) {
 		fputs(i ? "," : "", out);
 		fprintf(out, t->count > 6 ? "\n%s  " : i ? " " : "", indent);
-		quoted(out, t->v[i]);
+		import_quoted(out, t->v[i]);
 	}
 	fputc(']', out);
 }
@@ -48,39 +50,17 @@ static void parts(FILE *out, const char *text, char between)
 	fputc(']', out);
 }
 
-static bool is_among(const struct texts *t, const char *text)
-{
-	for (size_t i = 0; i < t->count; i++)
-		if (strcmp(t->v[i], text) == 0)
-			return true;
-	return false;
-}
-
-static bool listen_at(FILE *out, bool is_first, const char *at, unsigned port)
-{
-	fprintf(out, strchr(at, ':') ? "%s\"[%s]@%u\"" : "%s\"%s@%u\"", is_first ? "" : ", ", at, port);
-	return false;
-}
-
 static void put_server(const struct import *m, FILE *out)
 {
-	bool is_first = true;
-
-	fputs("server:\n  listen: [", out);
-	for (size_t i = 0; i < m->interfaces.count; i++)
-		if (!is_among(&m->except_interfaces, m->interfaces.v[i]))
-			is_first = listen_at(out, is_first, m->interfaces.v[i], m->port);
-	for (size_t i = 0; i < m->addresses.count; i++)
-		is_first = listen_at(out, is_first, m->addresses.v[i], m->port);
-	/* dnsmasq serves loopback beside the interfaces it is given. */
-	if (is_first || (m->interfaces.count && !is_among(&m->addresses, "127.0.0.1") && !is_among(&m->addresses, "0.0.0.0") && !is_among(&m->interfaces, "lo") &&
-	                        !is_among(&m->except_interfaces, "lo")))
-		listen_at(out, is_first, "127.0.0.1", m->port);
-	fputs("]\n", out);
-	if (is_first)
+	fputs("server:\n  listen: ", out);
+	sequence(out, &m->listen, "  ");
+	fputc('\n', out);
+	if (m->listened_everywhere)
 		fputs("  # dnsmasq listened on every interface: name those of your networks, as br-lan@53\n", out);
-	for (size_t i = 0; is_first && i < m->except_interfaces.count; i++)
+	for (size_t i = 0; m->listened_everywhere && i < m->except_interfaces.count; i++)
 		fprintf(out, "  # but not %s\n", m->except_interfaces.v[i]);
+	if (m->sets.count + (m->all_sets != NULL) > FEW_WAYS_MAX - 1)
+		fputs("  mark-mask: 0x3f000 # every way has a mark\n", out);
 	if (m->log_queries)
 		fputs("  log: { queries: true }\n", out);
 }
@@ -89,13 +69,16 @@ static void put_default(const struct import *m, FILE *out)
 {
 	fputs("  default:\n", out);
 	if (m->servers.count) {
-		fputs("    servers: ", out);
-		sequence(out, &m->servers, "    ");
-		fputc('\n', out);
+		fputs("    servers: [", out);
+		for (size_t i = 0; i < m->servers.count; i++) {
+			fputs(i ? ", " : "", out);
+			import_quoted(out, m->servers.v[i].domain);
+		}
+		fputs("]\n", out);
 	}
 	if (!m->no_resolv) {
 		fputs("    resolv-conf: ", out);
-		quoted(out, m->resolv_conf ? m->resolv_conf : "/etc/resolv.conf");
+		import_quoted(out, m->resolv_conf ? m->resolv_conf : "/etc/resolv.conf");
 		fputc('\n', out);
 	}
 	fprintf(out, "    strategy: %s\n", m->all_servers ? "all" : m->strict_order ? "ordered" : "fastest");
@@ -154,19 +137,22 @@ static void put_local(const struct import *m, FILE *out)
 		fprintf(out, "  hosts: [%s", m->no_hosts ? "" : "\"/etc/hosts\"");
 		for (size_t i = 0; i < m->hosts.count; i++) {
 			fputs(i || !m->no_hosts ? ", " : "", out);
-			quoted(out, m->hosts.v[i]);
+			import_quoted(out, m->hosts.v[i]);
 		}
 		fputs("]\n", out);
 	}
 	if (m->domain) {
 		fputs("  domain: ", out);
-		quoted(out, m->domain);
+		import_quoted(out, m->domain);
 		fputc('\n', out);
 	}
 	if (m->records.count) {
-		fputs("  records: ", out);
-		sequence(out, &m->records, "  ");
-		fputc('\n', out);
+		fputs("  records:\n", out);
+		for (size_t i = 0; i < m->records.count; i++) {
+			fputs("    - ", out);
+			import_quoted(out, m->records.v[i].domain);
+			fputc('\n', out);
+		}
 	}
 	if (m->stop_rebind) {
 		fputs("  rebind-protection: { ", out);
@@ -209,7 +195,7 @@ static void put_group(FILE *out, const char *kind, size_t number, const struct i
 {
 	if (g->class == IMPORT_FILE) {
 		fprintf(out, "  file%zu: { files: [", number);
-		quoted(out, g->value);
+		import_quoted(out, g->value);
 		fputs("], format: dnsmasq }\n", out);
 		if (has_name(&g->entries))
 			put_list(out, "not-in-file", number, "", &g->entries, "");

@@ -9,7 +9,7 @@ static const char bad_name[] = "it is no domain name";
 
 static const char *add_record(struct import *m, const char *record)
 {
-	texts_add(m, &m->records, record);
+	import_say(m, &m->records, record, 0, "", m->now);
 	return NULL;
 }
 
@@ -135,7 +135,7 @@ const char *take_srv(struct import *m, char *value)
 			return bad_value;
 	}
 	dot = strchr(name, '.');
-	texts_add(m, dot && !strchr(dot + 1, '.') ? &m->short_srv : &m->records, import_text(m, "%s SRV %ld %ld %ld %s", name, priority, weight, port, target));
+	import_say(m, dot && !strchr(dot + 1, '.') ? &m->short_srv : &m->records, import_text(m, "%s SRV %ld %ld %ld %s", name, priority, weight, port, target), 0, "", m->now);
 	return NULL;
 }
 
@@ -215,5 +215,5 @@ const char *take_rr(struct import *m, char *value)
 		*to = '\0';
 	if (hex && strlen(hex) % 2)
 		return bad_value;
-	return add_record(m, import_text(m, "%s TYPE%ld \\# %zu %s", name, number, hex ? strlen(hex) / 2 : 0, hex ? hex : ""));
+	return add_record(m, import_text(m, "%s TYPE%ld \\# %zu%s%s", name, number, hex ? strlen(hex) / 2 : 0, hex && *hex ? " " : "", hex ? hex : ""));
 }

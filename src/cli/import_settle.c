@@ -6,11 +6,12 @@
  *   - `address=` with an address becomes a subtree record (".x A …"); where something that a filter rule answers lies beneath, a filter rule as well.
  *
  * Domains are sorted by their labels from the right, so that what lies beneath a domain stands behind it. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/import.h"
 
-enum { LABELS_MAX = 128, LISTED_MAX = 65536, DOMAINS_MAX = 65536, RECORDS_MAX = 65536 };
+enum { LABELS_MAX = 128, LISTED_MAX = 65536, DOMAINS_MAX = 65536, RECORDS_MAX = 65536, WAY_SETS_MAX = 16 };
 
 /* One domain, after all that is said of it: value is of all lines of its class together. */
 struct node {
@@ -108,11 +109,27 @@ static struct nodes gather(struct import *m, struct import_saids *s, char betwee
 	return ret;
 }
 
+static unsigned count_parts(const char *parts, char between)
+{
+	unsigned count = 1;
+
+	while ((parts = strchr(parts, between))) {
+		parts++;
+		count++;
+	}
+	return count;
+}
+
 static struct import_group *group_of(struct import *m, struct import_groups *g, const struct node *n)
 {
 	for (size_t i = 0; i < g->count; i++)
-		if (g->v[i].class == n->class && strcmp(g->v[i].value, n->value) == 0)
+		/* A full group of servers is followed by another. */
+		if (g->v[i].class == n->class && strcmp(g->v[i].value, n->value) == 0 && !(n->class == IMPORT_SERVERS && g->v[i].entries.count == DOMAINS_MAX))
 			return &g->v[i];
+	if (g == &m->answers && g->count == IMPORT_LISTS_MAX) {
+		import_leave(m, n->line, "there are more kinds of answers than lists");
+		return NULL;
+	}
 	if (!import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v)))
 		return NULL;
 	g->v[g->count] = (struct import_group){.class = n->class, .value = n->value};
@@ -134,7 +151,7 @@ static void add_entry(struct import *m, struct import_groups *groups, const stru
 /* A line of dnsmasq that says the domain to a list. */
 static void add_pattern(struct import *m, struct import_groups *groups, const struct node *n)
 {
-	struct import_group *g = group_of(m, groups, n);
+	struct import_group *g = n->class == IMPORT_ANSWER && groups == &m->answers && count_parts(n->value, ' ') > CONFIG_ANSWERS_MAX ? NULL : group_of(m, groups, n);
 
 	if (g)
 		texts_add(m, &g->patterns, import_text(m, "address=/%s/", n->domain));
@@ -186,7 +203,7 @@ static void add_records(struct import *m, const struct node *n)
 			import_leave(m, n->line, "there are 65,536 records at most");
 			return;
 		}
-		texts_add(m, &m->records, import_text(m, "%s %s %.*s", owner, memchr(p, ':', (size_t)len) ? "AAAA" : "A", len, p));
+		import_say(m, &m->records, import_text(m, "%s %s %.*s", owner, memchr(p, ':', (size_t)len) ? "AAAA" : "A", len, p), 0, "", n->line);
 		p += len + (p[len] == ' ');
 	}
 }
@@ -204,6 +221,72 @@ static void for_every_name(struct import *m, const struct node *n)
 	}
 }
 
+/* --- listening, and servers --- */
+
+static bool is_among(const struct texts *t, const char *text)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (strcmp(t->v[i], text) == 0)
+			return true;
+	return false;
+}
+
+static void settle_listen(struct import *m)
+{
+	bool has_loopback = is_among(&m->addresses, "127.0.0.1") || is_among(&m->addresses, "0.0.0.0") || is_among(&m->interfaces, "lo") || is_among(&m->except_interfaces, "lo");
+
+	for (size_t i = 0; i < m->interfaces.count; i++)
+		if (!is_among(&m->except_interfaces, m->interfaces.v[i]))
+			texts_add(m, &m->listen, import_text(m, "%s@%u", m->interfaces.v[i], m->port));
+	for (size_t i = 0; i < m->addresses.count; i++)
+		texts_add(m, &m->listen, import_text(m, strchr(m->addresses.v[i], ':') ? "[%s]@%u" : "%s@%u", m->addresses.v[i], m->port));
+	m->listened_everywhere = !m->listen.count;
+	/* dnsmasq serves loopback beside the interfaces it is given. */
+	if (m->listened_everywhere || (m->interfaces.count && !has_loopback)) {
+		texts_add(m, &m->listen, import_text(m, "127.0.0.1@%u", m->port));
+		texts_add(m, &m->addresses, "127.0.0.1");
+	}
+}
+
+static bool is_own(struct import *m, const char *server)
+{
+	for (size_t i = 0; i < m->addresses.count; i++)
+		if (strcmp(import_endpoint(m, m->addresses.v[i], m->port), server) == 0)
+			return true;
+	return false;
+}
+
+/* The servers of a group: none is where we listen, each stands once, and there are not too many. */
+static void settle_group_of_servers(struct import *m, struct import_saids *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->count; i++) {
+		bool is_twice = false;
+
+		for (size_t k = 0; k < kept; k++)
+			is_twice |= strcmp(s->v[k].domain, s->v[i].domain) == 0;
+		if (is_own(m, s->v[i].domain))
+			import_leave(m, s->v[i].line, "it is where nameway itself listens");
+		else if (!is_twice && kept == CONFIG_SERVERS_MAX)
+			import_leave(m, s->v[i].line, "a group has 16 servers at most");
+		else if (!is_twice)
+			s->v[kept++] = s->v[i];
+	}
+	s->count = kept;
+}
+
+/* dnsmasq does not ask itself, so that nobody answers for such a domain: some lists block by that. */
+static void block_own_servers(struct import *m)
+{
+	settle_group_of_servers(m, &m->servers);
+	for (size_t i = 0; i < m->said.count; i++)
+		if (m->said.v[i].class == IMPORT_SERVERS && is_own(m, m->said.v[i].value)) {
+			m->said.v[i].class = IMPORT_NXDOMAIN;
+			m->said.v[i].value = "";
+		}
+}
+
 static bool has_default(const struct import *m)
 {
 	return m->servers.count || !m->no_resolv;
@@ -214,17 +297,21 @@ static void settle_servers(struct import *m, const struct node *n)
 	struct import_group *g;
 
 	texts_add(m, &m->elsewhere, n->domain);
+	if (count_parts(n->value, ' ') > CONFIG_SERVERS_MAX || (n->class == IMPORT_SERVERS && m->splits.count == CONFIG_UPSTREAMS_MAX - 1)) {
+		import_leave(m, n->line, "a group has 16 servers at most, and there are 255 groups");
+		return;
+	}
 	if (n->class == IMPORT_STANDARD && !has_default(m)) {
 		import_leave(m, n->line, "there are no standard servers");
 		return;
 	}
-	g = n->class == IMPORT_SERVERS ? group_of(m, &m->splits, n) : NULL;
-	if (n->class == IMPORT_STANDARD ? m->standard.count == DOMAINS_MAX : g && g->entries.count == DOMAINS_MAX)
+	if (n->class == IMPORT_STANDARD && m->standard.count == DOMAINS_MAX) {
 		import_leave(m, n->line, "a group of servers has 65,536 domains at most");
-	else if (n->class == IMPORT_STANDARD)
-		texts_add(m, &m->standard, n->domain);
-	else if (g)
-		texts_add(m, &g->entries, n->domain);
+		return;
+	}
+	g = n->class == IMPORT_SERVERS ? group_of(m, &m->splits, n) : NULL;
+	if (n->class == IMPORT_STANDARD || g)
+		texts_add(m, g ? &g->entries : &m->standard, n->domain);
 }
 
 /* One domain: to its list, and out of the list of the nearest one above that something else decides about. */
@@ -232,6 +319,10 @@ static void settle_domain(struct import *m, const struct node *n, const struct n
 {
 	if (n->is_record) {
 		add_records(m, n);
+		return;
+	}
+	if (n->class == IMPORT_ANSWER && count_parts(n->value, ' ') > CONFIG_ANSWERS_MAX) {
+		import_leave(m, n->line, "a rule answers with 16 addresses at most");
 		return;
 	}
 	if (is_filtered(n) && n->class != IMPORT_FILE)
@@ -274,6 +365,21 @@ static void settle_domains(struct import *m)
 	}
 }
 
+/* A way has 16 sets of a family; one way is `direct`, one of every name. */
+static bool has_room(struct import *m, const struct node *n)
+{
+	unsigned fours = 0, sixes = 0;
+
+	for (const char *p = n->value; p; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL)
+		*(*p == '6' ? &sixes : &fours) += 1;
+	if (fours > WAY_SETS_MAX || sixes > WAY_SETS_MAX)
+		return false;
+	for (size_t i = 0; i < m->sets.count; i++)
+		if (strcmp(m->sets.v[i].value, n->value) == 0)
+			return true;
+	return m->sets.count < CONFIG_WAYS_MAX - 2 || strcmp(n->domain, ".") == 0;
+}
+
 static void settle_sets(struct import *m)
 {
 	struct nodes all = gather(m, &m->sets_said, ';');
@@ -283,6 +389,10 @@ static void settle_sets(struct import *m)
 	for (size_t i = 0; i < all.count && !m->is_out_of_memory; i++) {
 		const struct node *n = &all.v[i];
 
+		if (!has_room(m, n)) {
+			import_leave(m, n->line, "more sets than a way has, or more kinds of sets than there may be ways");
+			continue;
+		}
 		if (strcmp(n->domain, ".") == 0) {
 			m->all_sets = n->value;
 			continue;
@@ -300,26 +410,96 @@ static void settle_sets(struct import *m)
 	}
 }
 
-static void settle_records(struct import *m)
+static void settle_deferred(struct import *m)
 {
 	/* A service without a domain is one of the local domain. */
 	for (size_t i = 0; i < m->short_srv.count; i++) {
-		int len = (int)strcspn(m->short_srv.v[i], " ");
+		const char *srv = m->short_srv.v[i].domain;
+		int len = (int)strcspn(srv, " ");
 
-		texts_add(m, &m->records, m->domain ? import_text(m, "%.*s.%s%s", len, m->short_srv.v[i], m->domain, m->short_srv.v[i] + len) : m->short_srv.v[i]);
+		import_say(m, &m->records, m->domain ? import_text(m, "%.*s.%s%s", len, srv, m->domain, srv + len) : srv, 0, "", m->short_srv.v[i].line);
 	}
 	for (size_t i = 0; i < m->mx_self.count; i++) {
+		const struct import_said *mx = &m->mx_self.v[i];
+
 		if (m->mx_target)
-			texts_add(m, &m->records, import_text(m, "%s MX %s %s", m->mx_self.v[i].domain, m->mx_self.v[i].value, m->mx_target));
+			import_say(m, &m->records, import_text(m, "%s MX %s %s", mx->domain, mx->value, m->mx_target), 0, "", mx->line);
 		else
-			import_leave(m, m->mx_self.v[i].line, "without a target it means this machine's name; give the target");
+			import_leave(m, mx->line, "without a target it means this machine's name; give the target");
+	}
+}
+
+/* The records alone, one a line from the third on, and what the reader of the configuration says of them. */
+static int check_records(struct import *m, struct report *r)
+{
+	char *yaml = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&yaml, &len);
+	int e = -ENOMEM;
+
+	if (!out) {
+		import_out_of_memory(m);
+		return e;
+	}
+	fputs("local:\n  records:\n", out);
+	for (size_t i = 0; i < m->records.count; i++) {
+		fputs("  - ", out);
+		import_quoted(out, m->records.v[i].domain);
+		fputc('\n', out);
+	}
+	fclose(out);
+	e = import_check(yaml, len, r);
+	free(yaml);
+	return e;
+}
+
+/* Leaves the record out of which a line of the report speaks. False: it speaks of none. */
+static bool leave_record(struct import *m, const char *said)
+{
+	static const char file[] = "imported.yaml:";
+	const char *error = strstr(said, ": error: ");
+	unsigned long line = strncmp(said, file, sizeof(file) - 1) == 0 ? strtoul(said + sizeof(file) - 1, NULL, 10) : 0;
+	struct import_said *record;
+
+	if (!error || error > said + strcspn(said, "\n") || line < 3 || line - 3 >= m->records.count)
+		return false;
+	record = &m->records.v[line - 3];
+	error += strlen(": error: ");
+	if (record->line)
+		import_leave(m, record->line, import_text(m, "%.*s", (int)strcspn(error, "\n"), error));
+	record->line = NULL;
+	return true;
+}
+
+/* Records that the configuration would not take, also for what stands beside them, are left out with what it says. The report is bounded, so that there
+ * may be several rounds. */
+static void settle_records(struct import *m)
+{
+	for (unsigned round = 0; round < 64 && m->records.count && !m->is_out_of_memory; round++) {
+		size_t kept = 0, left = 0;
+		struct report r;
+
+		report_init(&r);
+		if (check_records(m, &r) < 0)
+			for (const char *p = r.text.bytes; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
+				left += leave_record(m, p);
+		report_free(&r);
+		for (size_t i = 0; i < m->records.count; i++)
+			if (m->records.v[i].line)
+				m->records.v[kept++] = m->records.v[i];
+		m->records.count = kept;
+		if (!left)
+			return;
 	}
 }
 
 void import_settle(struct import *m)
 {
+	settle_listen(m);
+	block_own_servers(m);
 	settle_domains(m);
 	settle_sets(m);
+	settle_deferred(m);
 	settle_records(m);
 	if (m->resolv_conf && m->no_resolv && m->resolv_line)
 		import_leave(m, m->resolv_line, "`no-resolv` stands beside it");
