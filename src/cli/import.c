@@ -481,7 +481,7 @@ int cli_import(struct cli *c, int argc, char **argv)
 	int r = 0;
 
 	if (argc > 1 && strcmp(argv[1], "iptables-dns") == 0)
-		return cli_usage(c, "`import iptables-dns` is not in this version");
+		return cli_usage(c, "`import` of iptables-dns is not in this version");
 	if (argc < 3 || strcmp(argv[1], "dnsmasq") != 0)
 		return cli_usage(c, "import dnsmasq FILE…");
 	m.left_last = &m.left;
