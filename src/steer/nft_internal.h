@@ -44,7 +44,7 @@ struct nft {
 	bool can_destroy;        /* NFT_MSG_DESTROYSETELEM */
 	bool can_update;         /* a new element replaces the life of an existing one (Linux 6.13) */
 	bool can_ct_timeout;
-	bool has_applied;
+	bool has_applied, is_listening; /* the events socket is in the kernel's group */
 	uint16_t failed_type;    /* nf_tables message type that the kernel refused last, or UINT16_MAX */
 	struct nft_batch batch;  /* reused by the element calls */
 	uint8_t *receive;
