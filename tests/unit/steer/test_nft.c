@@ -640,7 +640,11 @@ static void test_events(void **state)
 	put(n, &e, 1);
 	assert_int_equal(nft_elements_delete(n, &e, 1), 0);
 	assert_int_equal(wait_events(n, 50), 0); /* our own changes are silent */
+	assert_int_equal(nft_events_listen(n, false), 0);
 	must_run("nft add table ip elsewhere");
+	assert_int_equal(wait_events(n, 50), 0);
+	assert_int_equal(nft_events_listen(n, true), 0);
+	must_run("nft delete table ip elsewhere; nft add table ip elsewhere");
 	assert_int_equal(wait_events(n, 1000), NFT_EV_FOREIGN);
 	must_run("nft add table ip nameway"); /* another family is another table */
 	assert_int_equal(wait_events(n, 1000), NFT_EV_FOREIGN);
