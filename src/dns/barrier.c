@@ -19,7 +19,11 @@ static struct batch *take_batch(struct worker *w)
 			fail_batch(w, b);
 		if (b->is_used)
 			continue;
-		*b = (struct batch){ .is_used = true, .seq = seq, .made_s = w->now_s };
+		b->is_used = true;
+		b->seq = seq;
+		b->made_s = w->now_s;
+		b->count = 0;
+		w->batches++;
 		return b;
 	}
 	return NULL;
@@ -73,9 +77,15 @@ static void resolve_element(struct worker *w, const struct batch_from *f, enum s
 		query_barrier_done(w, q);
 }
 
-static void fail_batch(struct worker *w, struct batch *b)
+static void free_batch(struct worker *w, struct batch *b)
 {
 	b->is_used = false;
+	w->batches--;
+}
+
+static void fail_batch(struct worker *w, struct batch *b)
+{
+	free_batch(w, b);
 	for (unsigned i = 0; i < b->count; i++)
 		resolve_element(w, &b->from[i], STEER_FAILED);
 }
@@ -107,7 +117,8 @@ static void on_ack(uv_poll_t *p, int status, int events)
 	struct worker *w = p->data;
 	struct steer_ack ack;
 	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
-	for (int i = 0; i < WORKER_BATCHES; i++) {
+	/* Without a batch on its way nothing waits. */
+	for (int i = 0; i < WORKER_BATCHES && (i == 0 || w->batches > (w->gathering != NULL)); i++) {
 		ssize_t n = recv(w->steer_fd, &ack, sizeof ack, MSG_DONTWAIT);
 		if (n < 0)
 			return;
@@ -118,7 +129,7 @@ static void on_ack(uv_poll_t *p, int status, int events)
 			fail_batch(w, b); /* its holds may soon be others' */
 			continue;
 		}
-		b->is_used = false;
+		free_batch(w, b);
 		for (unsigned k = 0; k < b->count; k++)
 			resolve_element(w, &b->from[k], ack.status[k]);
 	}

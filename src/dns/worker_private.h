@@ -113,6 +113,7 @@ struct worker {
 	struct batch *gathering;
 	uint32_t next_seq;
 	struct batch batch[WORKER_BATCHES];
+	unsigned batches;              /* used ones, the gathering one with them */
 
 	struct name chain_names[ANSWER_CHAIN_MAX];
 	struct judged_name judged[ANSWER_CHAIN_MAX];

@@ -91,15 +91,20 @@ static uint32_t home(const struct elements *t, uint32_t rule_id, const struct ad
 	return (uint32_t)hash_bytes(a, sizeof *a, t->seed ^ rule_id) & (t->cap - 1);
 }
 
-struct element *elements_find(const struct elements *t, uint32_t rule_id, const struct addr *a)
+/* Where it is, or the empty place where it would be. */
+static struct element *place_of(const struct elements *t, uint32_t rule_id, const struct addr *a)
 {
 	for (uint32_t i = home(t, rule_id, a);; i = (i + 1) & (t->cap - 1)) {
 		struct element *e = &t->v[i];
-		if (!e->rule_id)
-			return NULL;
-		if (e->rule_id == rule_id && addr_equal(&e->addr, a))
+		if (!e->rule_id || (e->rule_id == rule_id && addr_equal(&e->addr, a)))
 			return e;
 	}
+}
+
+struct element *elements_find(const struct elements *t, uint32_t rule_id, const struct addr *a)
+{
+	struct element *e = place_of(t, rule_id, a);
+	return e->rule_id ? e : NULL;
 }
 
 static int grow(struct elements *t)
@@ -126,21 +131,23 @@ static int grow(struct elements *t)
 
 struct element *elements_add(struct elements *t, uint32_t rule_id, const struct addr *a)
 {
-	struct element *e = elements_find(t, rule_id, a);
-	if (e)
+	struct element *e = place_of(t, rule_id, a);
+	if (e->rule_id)
 		return e;
-	if (t->count >= ELEMENTS_MAX || (t->count * 4ull > t->cap * 3ull && grow(t) < 0))
+	if (t->count >= ELEMENTS_MAX)
 		return NULL;
+	if (t->count * 4ull > t->cap * 3ull) {
+		if (grow(t) < 0)
+			return NULL;
+		e = place_of(t, rule_id, a);
+	}
 	struct element_fill *f = fill_of(t, rule_id);
 	if (!f)
 		return NULL;
 	++*fill_count(f, a);
-	uint32_t i = home(t, rule_id, a);
-	while (t->v[i].rule_id)
-		i = (i + 1) & (t->cap - 1);
-	t->v[i] = (struct element){ .rule_id = rule_id, .addr = *a };
+	*e = (struct element){ .rule_id = rule_id, .addr = *a };
 	t->count++;
-	return &t->v[i];
+	return e;
 }
 
 void elements_del(struct elements *t, struct element *e)

@@ -244,6 +244,10 @@ static int open_nft(struct enforcer *e, const struct config *c, struct steer_par
 		return NW_EREFUSED;
 	}
 	nft_set_protection(e->nft, o.is_protected);
+	if (nft_events_listen(e->nft, true) < 0) {
+		snprintf(reply->text, sizeof reply->text, "changes of nftables cannot be watched: %s", nft_error(e->nft));
+		return NW_EREFUSED;
+	}
 	enum nft_presence p;
 	int r = nft_presence(e->nft, &p);
 	/* An enforcer whose parent was killed leaves within moments: its table is then an orphan to adopt. */
@@ -553,9 +557,13 @@ static void turn_ways(struct enforcer *e)
 	alarm_ways(e);
 }
 
-static int wait_for_work(struct enforcer *e)
+/* What waits. Only that is read: a look at what does not would cost every request as much as its own. */
+struct ready { bool parent, events, ways, is_any_channel, channel[ENFORCER_CHANNELS_MAX]; };
+
+static void wait_for_work(struct enforcer *e, struct ready *ret)
 {
-	struct pollfd p[ENFORCER_CHANNELS_MAX + WAYS_FDS_MAX + 2];
+	enum { PARENT, EVENTS, CHANNELS };
+	struct pollfd p[ENFORCER_CHANNELS_MAX + WAYS_FDS_MAX + CHANNELS];
 	unsigned n = 0;
 	p[n++] = (struct pollfd){ .fd = e->args.parent_fd, .events = POLLIN };
 	p[n++] = (struct pollfd){ .fd = e->nft ? nft_events_fd(e->nft) : -1, .events = POLLIN };
@@ -569,24 +577,39 @@ static int wait_for_work(struct enforcer *e)
 	int timeout = until > POLL_MAX_MS ? POLL_MAX_MS : (int)until;
 	if (e->is_rebuild_due && timeout > REBUILD_MS)
 		timeout = REBUILD_MS;
-	int r = poll(p, n, timeout);
+	bool has_work = poll(p, n, timeout) > 0;
 	e->now_ms = clock_ms();
-	if (r > 0 && p[0].revents)
-		serve_parent(e);
-	return r;
+	*ret = (struct ready){ .parent = has_work && p[PARENT].revents, .events = has_work && p[EVENTS].revents };
+	for (unsigned i = 0; has_work && i < e->args.channel_count; i++)
+		ret->is_any_channel |= ret->channel[i] = p[CHANNELS + i].revents;
+	for (unsigned i = CHANNELS + e->args.channel_count; has_work && i < n; i++)
+		ret->ways |= p[i].revents != 0;
+}
+
+/* While others cannot change our table and no way has sets of others nobody's changes matter here, and the kernel tells each of ours to who listens. */
+static void choose_events(struct enforcer *e)
+{
+	if (e->nft)
+		nft_events_listen(e->nft, !e->is_committed || e->next.config || e->now.foreign_count || !nft_is_protected(e->nft));
 }
 
 static void turn(struct enforcer *e)
 {
-	wait_for_work(e);
+	struct ready ready;
+	wait_for_work(e, &ready);
+	if (ready.parent) {
+		serve_parent(e);
+		choose_events(e);
+	}
 	atomic_store(&e->shared->heartbeat_ms, e->now_ms);
-	if (e->nft)
+	if (e->nft && ready.events)
 		enforcer_read_events(e);
 	if (e->is_rebuild_due && e->is_committed && e->now_ms >= e->rebuild_at_ms)
 		enforcer_rebuild(e);
-	if (e->nft)
-		enforcer_serve(e);
-	turn_ways(e);
+	if (e->nft && ready.is_any_channel)
+		enforcer_serve(e, ready.channel);
+	if (ready.ways || ready.parent || e->now_ms >= e->ways_at_ms)
+		turn_ways(e);
 	if (e->is_change_committed && e->now_ms >= e->moved_at_ms)
 		settle_change(e, -1, NULL, 0);
 	if (e->now_ms >= e->sweep_at_ms) {

@@ -60,7 +60,7 @@ struct enforcer {
 /* A rule by its id in the configuration in force or the prepared one. */
 const struct cfg_steer *enforcer_rule(const struct enforcer *e, uint32_t rule_id, const struct policy_config **ret_in);
 void enforcer_serve_prefixes(struct enforcer *e, int fd, const struct steer_prefixes *in);
-void enforcer_serve(struct enforcer *e);                 /* everything that waits on the server's channels */
+void enforcer_serve(struct enforcer *e, const bool *is_ready); /* what waits on the server's channels; those that are ready */
 void enforcer_read_events(struct enforcer *e);           /* what others did to nf_tables: notes what is due */
 int enforcer_rebuild(struct enforcer *e);                /* the table from the mirror, in one transaction */
 void enforcer_probe_foreign(struct enforcer *e, struct policy_config *pc);

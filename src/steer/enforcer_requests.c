@@ -13,8 +13,8 @@
 #include "policy/policy.h"
 #include "steer/enforcer_private.h"
 
-/* SERVE_ROUNDS bounds one turn, so that kernel events are seen under any load. */
-enum { SERVE_ROUNDS = 256, SERVE_MS = 20, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX, PUT_TRIES = 4 };
+/* SERVE_MS bounds one turn, so that kernel events are seen under any load. SERVE_MESSAGES are read from a channel at once. */
+enum { SERVE_MS = 20, SERVE_MESSAGES = 16, GATHER_MESSAGES = 64, GATHER_ELEMENTS = GATHER_MESSAGES * STEER_BATCH_MAX, PUT_TRIES = 4 };
 
 /* One turn's work; too big for the stack. */
 static struct gathered {
@@ -187,8 +187,10 @@ static void put_gathered(struct enforcer *e)
 {
 	if (!turn.puts)
 		return;
-	/* A table that is known to be lost is made first; one that is found to be lost, at once, and again should it be taken away meanwhile. */
-	enforcer_read_events(e);
+	/* A table that is known to be lost is made first; one that is found to be lost, at once, and again should it be taken away meanwhile. What came since
+	 * this turn began is of interest where others may change it. */
+	if (!nft_is_protected(e->nft))
+		enforcer_read_events(e);
 	if (e->is_rebuild_due && e->is_committed)
 		enforcer_rebuild(e);
 	bool is_gone = true;
@@ -328,24 +330,37 @@ static void serve_message(struct enforcer *e, unsigned channel, const void *msg,
 		e->counters_refused++;
 }
 
-void enforcer_serve(struct enforcer *e)
+static void serve_channel(struct enforcer *e, unsigned channel)
 {
-	static _Alignas(8) char msg[STEER_MSG_MAX];
-	bool has_more = true;
-	uint64_t until = clock_ms() + SERVE_MS;
-	for (int rounds = 0; has_more && rounds < SERVE_ROUNDS && clock_ms() < until; rounds++) {
-		has_more = false;
-		for (unsigned c = 0; c < e->args.channel_count; c++) {
-			if (turn.messages == GATHER_MESSAGES)
-				break;
-			ssize_t n = recv(e->args.channel[c], msg, sizeof msg, MSG_DONTWAIT);
-			if (n <= 0)
-				continue;
-			serve_message(e, c, msg, (size_t)n);
-			has_more = true;
-		}
-		if (turn.messages == GATHER_MESSAGES || !has_more)
-			settle(e);
+	static _Alignas(8) char bytes[SERVE_MESSAGES][STEER_MSG_MAX];
+	struct iovec iov[SERVE_MESSAGES];
+	struct mmsghdr msg[SERVE_MESSAGES];
+	for (unsigned i = 0; i < SERVE_MESSAGES; i++) {
+		iov[i] = (struct iovec){ .iov_base = bytes[i], .iov_len = sizeof bytes[i] };
+		msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
 	}
+	int n = recvmmsg(e->args.channel[channel], msg, SERVE_MESSAGES, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n && msg[i].msg_len; i++) {
+		if (turn.messages == GATHER_MESSAGES)
+			settle(e);
+		serve_message(e, channel, bytes[i], msg[i].msg_len);
+	}
+}
+
+/* One read of each channel; what still waits then has its turn after the kernel's events. The workers' first, from another one each time: what the main
+ * thread takes out was decided before what they ask for. */
+void enforcer_serve(struct enforcer *e, const bool *is_ready)
+{
+	static unsigned first;
+	const unsigned main_channel = e->args.channel_count - 1;
+	uint64_t until = clock_ms() + SERVE_MS;
+	for (unsigned i = 0; i < main_channel && clock_ms() < until; i++) {
+		unsigned c = (first + i) % main_channel;
+		if (is_ready[c])
+			serve_channel(e, c);
+	}
+	first++;
+	if (is_ready[main_channel])
+		serve_channel(e, main_channel);
 	settle(e);
 }

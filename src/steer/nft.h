@@ -75,4 +75,5 @@ int nft_mark_clashes(struct nft *n, uint32_t mask, void (*cb)(void *ctx, const c
 /* Events. fd to poll; nft_events_read drains it: returns a bit set. Changes made by ourselves (our netlink port id) are not reported. */
 enum { NFT_EV_OURS = 1 /* someone changed or deleted our table */, NFT_EV_FOREIGN = 2 /* another table changed (administrators' sets may have come or gone) */, NFT_EV_OVERFLOW = 4 };
 int nft_events_fd(const struct nft *n);
+int nft_events_listen(struct nft *n, bool is_on); /* on after nft_open; off, no change is reported and ours cost the kernel less */
 int nft_events_read(struct nft *n);

@@ -93,6 +93,7 @@ int nft_open(struct nft **ret, const struct nft_options *o)
 		r = n->events ? r : -errno;
 		goto fail;
 	}
+	n->is_listening = true;
 	*ret = n;
 	return 0;
 fail:

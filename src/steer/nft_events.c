@@ -25,6 +25,18 @@ int nft_events_filter(struct nft *n)
 	return 0;
 }
 
+int nft_events_listen(struct nft *n, bool is_on)
+{
+	const int group = NFNLGRP_NFTABLES;
+
+	if (is_on == n->is_listening)
+		return 0;
+	if (setsockopt(mnl_socket_get_fd(n->events), SOL_NETLINK, is_on ? NETLINK_ADD_MEMBERSHIP : NETLINK_DROP_MEMBERSHIP, &group, sizeof(group)) < 0)
+		return nft_fail(n, -errno, "watching nf_tables: %s", strerror(errno));
+	n->is_listening = is_on;
+	return 0;
+}
+
 int nft_events_fd(const struct nft *n)
 {
 	return mnl_socket_get_fd(n->events);

@@ -206,6 +206,14 @@ void match_interface(struct rule *x, enum dir d, const char *name)
 	compare(x, NFT_CMP_EQ, padded, sizeof(padded));
 }
 
+void match_lo(struct rule *x, enum dir d)
+{
+	const uint32_t lo = 1; /* in every network namespace */
+
+	load_meta(x, d == OUT ? NFT_META_OIF : NFT_META_IIF);
+	compare(x, NFT_CMP_EQ, &lo, sizeof(lo));
+}
+
 void match_interfaces(struct rule *x, enum dir d, const char (*names)[IFNAME_MAX], unsigned count, bool is_negated)
 {
 	char padded[IFNAME_MAX], *keys = calloc(count, IFNAME_MAX);
@@ -414,13 +422,23 @@ void match_direction(struct rule *x, bool is_reply)
 	compare(x, NFT_CMP_EQ, &direction, 1);
 }
 
-void match_new(struct rule *x)
+static void match_state(struct rule *x, uint32_t bit)
 {
 	const uint32_t zero = 0;
 
 	load_ct(x, NFT_CT_STATE);
-	bitwise(x, NF_CT_STATE_BIT(IP_CT_NEW), 0);
+	bitwise(x, bit, 0);
 	compare(x, NFT_CMP_NEQ, &zero, sizeof(zero));
+}
+
+void match_new(struct rule *x)
+{
+	match_state(x, NF_CT_STATE_BIT(IP_CT_NEW));
+}
+
+void match_untracked(struct rule *x)
+{
+	match_state(x, NF_CT_STATE_UNTRACKED_BIT);
 }
 
 void match_gid(struct rule *x, uint32_t gid)

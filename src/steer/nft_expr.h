@@ -19,6 +19,7 @@ enum dir { SRC, DST, IN, OUT };
 /* conditions */
 void match_family(struct rule *x, bool is_v6);                            /* meta nfproto ipv4 */
 void match_interface(struct rule *x, enum dir d, const char *name);       /* iifname "x" */
+void match_lo(struct rule *x, enum dir d);                                /* iif "lo" */
 void match_interfaces(struct rule *x, enum dir d, const char (*names)[IFNAME_MAX], unsigned count, bool is_negated); /* iifname { … } */
 void match_set_interface(struct rule *x, enum dir d, const char *set);    /* iifname @set */
 void match_address(struct rule *x, enum dir d, const struct addr *a);     /* ip daddr A, with the family */
@@ -35,6 +36,7 @@ void match_not_forwarded(struct rule *x);                                  /* fi
 void match_source_not_of_exit(struct rule *x);                            /* fib saddr . oif type != local */
 void match_direction(struct rule *x, bool is_reply);                      /* ct direction reply */
 void match_new(struct rule *x);                                           /* ct state new */
+void match_untracked(struct rule *x);                                     /* ct state untracked */
 void match_gid(struct rule *x, uint32_t gid);                             /* meta skgid N */
 void match_syn(struct rule *x);                                           /* tcp flags syn / syn,rst */
 /* actions */

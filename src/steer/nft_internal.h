@@ -44,7 +44,7 @@ struct nft {
 	bool can_destroy;        /* NFT_MSG_DESTROYSETELEM */
 	bool can_update;         /* a new element replaces the life of an existing one (Linux 6.13) */
 	bool can_ct_timeout;
-	bool has_applied;
+	bool has_applied, is_listening; /* the events socket is in the kernel's group */
 	uint16_t failed_type;    /* nf_tables message type that the kernel refused last, or UINT16_MAX */
 	struct nft_batch batch;  /* reused by the element calls */
 	uint8_t *receive;
@@ -160,3 +160,12 @@ void nft_rules_add(struct nft_build *x);
 bool nft_has_names(const struct cfg_steer *s);    /* has sets at all */
 bool nft_is_negated(const struct cfg_steer *s);   /* the sets hold the excepted addresses */
 bool nft_wants_macs(const struct config *c);
+bool nft_has_hijack(const struct nft_build *x);
+
+/* nft_listen.c: DNS to and from our own sockets. */
+bool nft_has_listens(const struct nft_build *x);
+bool nft_has_mac_rules(const struct nft_build *x);
+void nft_listen_chains_wanted(const struct nft_build *x, nft_chain_fn *cb, void *ctx);
+void nft_untracked_rules(struct nft_build *x);    /* raw_prerouting, raw_output */
+void nft_own_rules(struct nft_build *x, const char *chain, bool is_output); /* accepts them in a chain that untracked packets enter */
+void nft_mac_rules(struct nft_build *x);          /* input */

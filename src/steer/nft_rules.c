@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The chains and rules of `inet nameway`.
  *
- * raw_prerouting, raw_output   DNS to and from our own sockets is not tracked (never what passes through, never hijacked queries).
- * prerouting (mangle)          arrived by a way -> from<way>; reply direction -> replies; already decided -> keep<way>; to this machine or to many -> direct;
- *                              to be hijacked -> direct; from outside -> direct, kept; else `steer`.
+ * raw_prerouting, raw_output   DNS to and from our own sockets is not tracked (nft_listen.c).
+ * prerouting (mangle)          by lo: nothing. Untracked -> `untracked`, which DNS to our own sockets leaves at once. Then: arrived by a way -> from<way>;
+ *                              reply direction -> replies; already decided -> keep<way>; to this machine or to many -> direct; to be hijacked -> direct;
+ *                              from outside -> direct, kept; else `steer`.
  * steer                        jumps to s<rule> in rule order; whatever none took is direct. A match leaves by `goto`, so it never comes back.
  * s<rule>                      the clients: excepted groups return, a group that holds goes to m<rule>.
  * m<rule>                      the addresses: a match counts in c<rule> and goes to take<way>.
  * take<way>, keep<way>         mark the packet; take also writes the connection's mark. Both end this hook. Without conntrack entry (untracked,
  *                              invalid) the ct rule of `take` breaks off alone, and the packet is marked all the same.
  * from<way>                    an answer is marked as its way's; a new connection that came in through a way is answered through it.
- * output (mangle, route)       own sockets with our mark keep it; replies and decided connections are restored; then the gid rules.
+ * output (mangle, route)       untracked packets are let go, with gid rules only our DNS answers; own sockets with our mark keep it; replies and decided connections are restored; then the gid rules.
  * nat_prerouting               hijacked DNS is redirected.   nat_postrouting: masquerade.   forward: MSS clamp, DNS over TLS.
- * input                        the client's MAC, as a number, in the mark of packets to our DNS sockets.
+ * input                        the client's MAC, as a number, in the mark of packets to our DNS sockets (nft_listen.c).
+ *
+ * A base chain stands only while it has rules: an empty one costs every packet, and one that asks conntrack has all packets tracked. Where nothing is
+ * steered and nothing hijacked nothing asks it.
  *
  * <way> is the way's number in the configuration; one more number stands for direct_mark when no way has it. Every mark write leaves the bits
  * outside the mask alone. All rules are written anew at each nft_apply, so numbers may change meaning between two of them. One thread. */
@@ -23,21 +27,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <libnftnl/chain.h>
-#include "steer/macmap.h"
 
-enum { PORTS_MAX = 64, PRIO_RAW = -300, PRIO_MANGLE = -150, PRIO_DSTNAT = -100, PRIO_FILTER = 0, PRIO_SRCNAT = 100, PRIO_LATE = 250 };
+enum { PRIO_RAW = -300, PRIO_MANGLE = -150, PRIO_DSTNAT = -100, PRIO_FILTER = 0, PRIO_SRCNAT = 100, PRIO_LATE = 250 };
 
-static const struct { const char *name, *type; uint32_t hook; int priority; } base_chains[] = {
-	{ "raw_prerouting", "filter", NF_INET_PRE_ROUTING, PRIO_RAW },
-	{ "raw_output", "filter", NF_INET_LOCAL_OUT, PRIO_RAW },
-	{ "prerouting", "filter", NF_INET_PRE_ROUTING, PRIO_MANGLE },
-	{ "output", "route", NF_INET_LOCAL_OUT, PRIO_MANGLE },
-	{ "nat_prerouting", "nat", NF_INET_PRE_ROUTING, PRIO_DSTNAT },
-	{ "nat_postrouting", "nat", NF_INET_POST_ROUTING, PRIO_SRCNAT },
-	{ "forward", "filter", NF_INET_FORWARD, PRIO_FILTER },
-	{ "input", "filter", NF_INET_LOCAL_IN, PRIO_LATE },
+static bool has_routing(const struct nft_build *x), has_exits(const struct nft_build *x), has_forward(const struct nft_build *x);
+
+static const struct { const char *name, *type; uint32_t hook; int priority; bool (*is_wanted)(const struct nft_build *x); } base_chains[] = {
+	{ "raw_prerouting", "filter", NF_INET_PRE_ROUTING, PRIO_RAW, nft_has_listens },
+	{ "raw_output", "filter", NF_INET_LOCAL_OUT, PRIO_RAW, nft_has_listens },
+	{ "prerouting", "filter", NF_INET_PRE_ROUTING, PRIO_MANGLE, has_routing },
+	{ "output", "route", NF_INET_LOCAL_OUT, PRIO_MANGLE, has_routing },
+	{ "nat_prerouting", "nat", NF_INET_PRE_ROUTING, PRIO_DSTNAT, nft_has_hijack },
+	{ "nat_postrouting", "nat", NF_INET_POST_ROUTING, PRIO_SRCNAT, has_exits },
+	{ "forward", "filter", NF_INET_FORWARD, PRIO_FILTER, has_forward },
+	{ "input", "filter", NF_INET_LOCAL_IN, PRIO_LATE, nft_has_mac_rules },
 };
-static const char *const plain_chains[] = { "replies", "out_replies", "steer", "hijack_mark", "hijack_dns", "hijack_dot" };
+static const char *const plain_chains[] = { "replies", "out_replies", "steer", "hijack_mark", "hijack_dns", "hijack_dot", "untracked" };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 bool nft_has_names(const struct cfg_steer *s)
@@ -57,6 +62,30 @@ bool nft_wants_macs(const struct config *c)
 			return true;
 	}
 	return false;
+}
+
+static bool has_gid(const struct nft_build *x)
+{
+	for (unsigned i = 0; i < x->c->steer_count; i++) {
+		if (x->c->steers[i].enabled && x->c->steers[i].has_gid)
+			return true;
+	}
+	return false;
+}
+
+bool nft_has_hijack(const struct nft_build *x)
+{
+	return x->c->hijack.is_on && x->l->hijack_port && x->c->hijack.interface_count > 0;
+}
+
+/* Anything that marks: rules; ways, since what comes in by one is answered through it. */
+static bool has_routing(const struct nft_build *x)
+{
+	for (unsigned i = 0; i < x->c->steer_count; i++) {
+		if (x->c->steers[i].enabled)
+			return true;
+	}
+	return x->c->way_count > 0 || nft_has_hijack(x);
 }
 
 static const char *numbered(char text[NFT_NAME_LEN], const char *word, unsigned number)
@@ -85,10 +114,17 @@ void nft_chains_wanted(const struct nft_build *x, nft_chain_fn *cb, void *ctx)
 {
 	char name[NFT_NAME_LEN];
 
-	for (size_t i = 0; i < COUNT(base_chains); i++)
-		cb(ctx, base_chains[i].name);
+	for (size_t i = 0; i < COUNT(base_chains); i++) {
+		if (base_chains[i].is_wanted(x))
+			cb(ctx, base_chains[i].name);
+	}
+	nft_listen_chains_wanted(x, cb, ctx);
+	if (!has_routing(x))
+		return;
 	for (size_t i = 0; i < COUNT(plain_chains); i++)
 		cb(ctx, plain_chains[i]);
+	if (has_gid(x))
+		cb(ctx, "untracked_out");
 	for (unsigned w = 0; w < mark_count(x); w++) {
 		cb(ctx, numbered(name, "take", w));
 		cb(ctx, numbered(name, "keep", w));
@@ -262,6 +298,14 @@ static void prerouting_chains(struct nft_build *x)
 
 	numbered(take, "take", x->direct);
 	numbered(keep, "keep", x->direct);
+	/* Of this machine: who sent it decided as it left. */
+	begin(x, &r, "prerouting");
+	match_lo(&r, IN);
+	go(&r, NF_ACCEPT, NULL);
+	begin(x, &r, "prerouting");
+	match_untracked(&r);
+	go(&r, NFT_JUMP, "untracked");
+	nft_own_rules(x, "untracked", false);
 	go_by_way_interface(x);
 	begin(x, &r, "prerouting");
 	match_direction(&r, true);
@@ -272,7 +316,7 @@ static void prerouting_chains(struct nft_build *x)
 	begin(x, &r, "prerouting");
 	match_not_forwarded(&r);
 	go(&r, NFT_GOTO, keep);
-	if (h->is_on && x->l->hijack_port && h->interface_count > 0) {
+	if (nft_has_hijack(x)) {
 		begin(x, &r, "prerouting");
 		match_interfaces(&r, IN, (const char(*)[IFNAME_MAX])h->interfaces, h->interface_count, false);
 		go(&r, NFT_JUMP, "hijack_mark");
@@ -466,9 +510,14 @@ static void never_rules(struct nft_build *x)
 static void output_chains(struct nft_build *x)
 {
 	char match[NFT_NAME_LEN];
-	bool has_gid = false;
 	struct rule r;
 
+	/* Without gid rules an untracked packet has what it may have: its socket's mark. */
+	begin(x, &r, "output");
+	match_untracked(&r);
+	go(&r, has_gid(x) ? NFT_JUMP : NF_ACCEPT, has_gid(x) ? "untracked_out" : NULL);
+	if (has_gid(x))
+		nft_own_rules(x, "untracked_out", true);
 	begin(x, &r, "output");
 	go_by_way_mark(x, &r, false, "take");
 	begin(x, &r, "output");
@@ -479,9 +528,7 @@ static void output_chains(struct nft_build *x)
 	go_by_way_mark(x, &r, true, "keep");
 	begin(x, &r, "out_replies");
 	go_by_way_mark(x, &r, true, "keep");
-	for (unsigned i = 0; i < x->c->steer_count; i++)
-		has_gid |= x->c->steers[i].enabled && x->c->steers[i].has_gid;
-	if (!has_gid)
+	if (!has_gid(x))
 		return;
 	begin(x, &r, "output");
 	match_not_forwarded(&r);
@@ -521,7 +568,7 @@ static void hijack_chains(struct nft_build *x)
 	char keep[NFT_NAME_LEN];
 	struct rule r;
 
-	if (!h->is_on || !x->l->hijack_port || h->interface_count == 0)
+	if (!nft_has_hijack(x))
 		return;
 	begin(x, &r, "nat_prerouting");
 	match_interfaces(&r, IN, (const char(*)[IFNAME_MAX])h->interfaces, h->interface_count, false);
@@ -563,26 +610,62 @@ static bool is_on_for_way(const struct nft_build *x, int setting, unsigned way)
 	return setting > 0 || (setting < 0 && x->l->way_is_p2p && (x->l->way_is_p2p[way / 64] >> way % 64 & 1));
 }
 
-/* Masquerading: what leaves by a way without an address of that interface. Where it is off, still what this machine sends itself: a socket's source was
- * chosen before the gid rule or the fallback led the packet here. */
+static bool has_clamp(const struct nft_build *x, unsigned way)
+{
+	return is_first_of_interface(x->c, way) && is_on_for_way(x, x->c->ways[way].mss_clamp, way);
+}
+
+static bool has_forward(const struct nft_build *x)
+{
+	for (unsigned w = 0; w < x->c->way_count; w++) {
+		if (has_clamp(x, w))
+			return true;
+	}
+	return nft_has_hijack(x) && x->c->hijack.dot_reject;
+}
+
+/* A socket's source is chosen before a gid rule leads its packets elsewhere, or a way that goes down or comes back. */
+static bool may_leave_elsewhere(const struct nft_build *x)
+{
+	for (unsigned w = 0; w < x->c->way_count; w++) {
+		if (x->c->ways[w].interface[0] && !x->c->ways[w].kill_switch)
+			return true;
+	}
+	return has_gid(x);
+}
+
+static bool has_masquerade(const struct nft_build *x, unsigned way)
+{
+	return is_first_of_interface(x->c, way) && (is_on_for_way(x, x->c->ways[way].masquerade, way) || may_leave_elsewhere(x));
+}
+
+static bool has_exits(const struct nft_build *x)
+{
+	for (unsigned w = 0; w < x->c->way_count; w++) {
+		if (has_masquerade(x, w))
+			return true;
+	}
+	return false;
+}
+
+/* Masquerading: what leaves by a way without an address of that interface. Where it is off, still what this machine sends itself, where that may
+ * have another's source. */
 static void exit_rules(struct nft_build *x)
 {
 	struct rule r;
 
 	for (unsigned w = 0; w < x->c->way_count; w++) {
 		const struct cfg_way *way = &x->c->ways[w];
-		if (!is_first_of_interface(x->c, w))
-			continue;
-		begin(x, &r, "nat_postrouting");
-		match_interface(&r, OUT, way->interface);
-		if (!is_on_for_way(x, way->masquerade, w))
-			match_local(&r, SRC, false);
-		match_source_not_of_exit(&r);
-		act_masquerade(&r);
-		rule_end(&r, way->name);
-		if (!is_on_for_way(x, way->mss_clamp, w))
-			continue;
-		for (enum dir d = IN; d <= OUT; d++) {
+		if (has_masquerade(x, w)) {
+			begin(x, &r, "nat_postrouting");
+			match_interface(&r, OUT, way->interface);
+			if (!is_on_for_way(x, way->masquerade, w))
+				match_local(&r, SRC, false);
+			match_source_not_of_exit(&r);
+			act_masquerade(&r);
+			rule_end(&r, way->name);
+		}
+		for (enum dir d = IN; has_clamp(x, w) && d <= OUT; d++) {
 			begin(x, &r, "forward");
 			match_interface(&r, d, way->interface);
 			match_syn(&r);
@@ -592,82 +675,11 @@ static void exit_rules(struct nft_build *x)
 	}
 }
 
-/* What tells a packet of one of our sockets: the address it listens on, or the interface it serves. */
-static void match_listen(struct rule *r, const struct cfg_listen *listen, enum dir address, enum dir interface)
-{
-	static const uint8_t any[16];
-
-	if (listen->ifname[0])
-		match_interface(r, interface, listen->ifname);
-	else if (memcmp(listen->ep.addr.b, any, sizeof(any)) != 0)
-		match_address(r, address, &listen->ep.addr);
-	match_local(r, address, false);
-}
-
-static void untracked_rules(struct nft_build *x)
-{
-	static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
-	/* chain, which end of the packet is our socket, and where an interface is looked for. What this machine asks itself leaves and comes by lo. */
-	static const struct { const char *chain; enum dir end, interface; } places[] = {
-		{ "raw_prerouting", DST, IN }, { "raw_output", SRC, OUT }, { "raw_output", DST, OUT },
-	};
-	struct rule r;
-
-	for (unsigned i = 0; i < x->c->server.listen_count; i++) {
-		const struct cfg_listen *listen = &x->c->server.listen[i];
-		if (listen->ep.port == x->l->hijack_port)
-			continue;
-		for (size_t k = 0; k < COUNT(places) * COUNT(protocols); k++) {
-			const size_t p = k / COUNT(protocols);
-			begin(x, &r, places[p].chain);
-			match_protocol(&r, protocols[k % COUNT(protocols)]);
-			match_port(&r, places[p].end, listen->ep.port);
-			match_listen(&r, listen, places[p].end, places[p].interface);
-			act_notrack(&r);
-			rule_end(&r, NULL);
-		}
-	}
-}
-
-static void add_port(uint16_t *ports, unsigned *count, uint16_t port)
-{
-	for (unsigned i = 0; i < *count; i++) {
-		if (ports[i] == port)
-			return;
-	}
-	if (port && *count < PORTS_MAX)
-		ports[(*count)++] = port;
-}
-
-static void mac_rules(struct nft_build *x)
-{
-	uint16_t ports[PORTS_MAX];
-	unsigned count = 0;
-	struct rule r;
-
-	for (unsigned i = 0; i < x->c->server.listen_count; i++)
-		add_port(ports, &count, x->c->server.listen[i].ep.port);
-	add_port(ports, &count, x->l->hijack_port);
-	if (!nft_wants_macs(x->c) || count == 0)
-		return;
-	begin(x, &r, "input");
-	match_protocol(&r, IPPROTO_UDP);
-	match_ports(&r, DST, ports, count);
-	act_mark_whole(&r, (uint32_t)MACMAP_MARK);
-	rule_end(&r, NULL);
-	begin(x, &r, "input");
-	match_protocol(&r, IPPROTO_UDP);
-	match_ports(&r, DST, ports, count);
-	match_ether(&r, false);
-	act_mark_of_mac(&r, "macs");
-	rule_end(&r, NULL);
-}
-
 void nft_rules_add(struct nft_build *x)
 {
-	untracked_rules(x);
-	mac_rules(x);
-	if (x->l->is_closed)
+	nft_untracked_rules(x);
+	nft_mac_rules(x);
+	if (x->l->is_closed || !has_routing(x))
 		return;
 	mark_chains(x);
 	prerouting_chains(x);

@@ -207,13 +207,19 @@ static void add_timeout_object(struct apply *a)
 	add_object(a, o);
 }
 
+/* Only with hijacked packets: the object alone has the kernel track everything. */
+static bool wants_timeout(const struct apply *a)
+{
+	return a->build.n->can_ct_timeout && nft_has_hijack(&a->build);
+}
+
 static bool is_object_wanted(const struct apply *a, const struct nft_old_object *o)
 {
 	const struct config *c = a->build.c;
 	char name[NFT_NAME_LEN];
 
 	if (o->type == NFT_OBJECT_CT_TIMEOUT)
-		return a->build.n->can_ct_timeout && !strcmp(o->name, "hijacked");
+		return wants_timeout(a) && !strcmp(o->name, "hijacked");
 	for (unsigned i = 0; o->type == NFT_OBJECT_COUNTER && i < c->steer_count; i++) {
 		nft_counter_name(name, c->steers[i].id);
 		if (!strcmp(name, o->name))
@@ -269,7 +275,7 @@ static void add_sets_and_objects(struct apply *a)
 		if (a->is_new || !o)
 			add_counter(a, name, o);
 	}
-	if (a->build.n->can_ct_timeout && (a->is_new || !find_old_object(a, "hijacked", NFT_OBJECT_CT_TIMEOUT)))
+	if (wants_timeout(a) && (a->is_new || !find_old_object(a, "hijacked", NFT_OBJECT_CT_TIMEOUT)))
 		add_timeout_object(a);
 }
 

@@ -387,6 +387,21 @@ static void test_a_protected_table_cannot_be_flushed(void **state)
 }
 
 /* Three ways to lose it; the fastest of five is held against the bound, since the time is also the nft program's and the machine's. */
+/* While the table is protected nobody listens for what others do to it; with the protection given up somebody does again. */
+static void test_protection_given_up(void **state)
+{
+	(void)state;
+	in_force(&g, 1, protected_yaml);
+	assert_int_not_equal(shell("nft delete table inet nameway 2>/dev/null"), 0);
+	in_force(&g, 2, open_yaml);
+	add_one(&g, vpn, "192.0.2.1", 3000);
+	assert_int_equal(shell("nft delete table inet nameway"), 0);
+	assert_true(time_until_kernel_has(vpn, "192.0.2.1") >= 0);
+	in_force(&g, 3, protected_yaml);
+	assert_true(kernel_has(vpn, "192.0.2.1"));
+	assert_int_not_equal(shell("nft delete table inet nameway 2>/dev/null"), 0);
+}
+
 static void test_a_lost_table_stands_again(void **state)
 {
 	(void)state;
@@ -495,7 +510,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(test_prepare_commit_add), TEST(test_refusals), TEST(test_messages_of_wrong_shape), TEST(test_flood), TEST(test_release), TEST(test_release_beside_an_add),
 		TEST(test_two_lives_in_one_turn), TEST(test_prefixes), TEST(test_queries), TEST(test_death_and_adoption), TEST(test_a_protected_table_cannot_be_flushed),
-		TEST(test_a_lost_table_stands_again), TEST(test_loss_between_prepare_and_commit), TEST(test_abandon_and_again), TEST(test_ways_on_the_page),
+		TEST(test_protection_given_up), TEST(test_a_lost_table_stands_again), TEST(test_loss_between_prepare_and_commit), TEST(test_abandon_and_again), TEST(test_ways_on_the_page),
 		TEST(test_leaves_with_its_parent),
 	};
 	snprintf(protected_yaml, sizeof protected_yaml, HEAD LAST, "");

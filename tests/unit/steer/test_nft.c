@@ -95,9 +95,76 @@ static void test_rules_mean_what_is_wanted(void **state)
 	assert_false(output_has(CHAIN("forward"), "wg2"));
 	assert_true(output_has(CHAIN("hijack_dns"), "udp dport 53 redirect to :5354"));
 	assert_true(output_has(CHAIN("hijack_dot"), "tcp dport 853 reject with tcp reset"));
-	assert_true(output_has(CHAIN("raw_output"), "udp sport 53 oifname \"br-lan\" fib saddr type local notrack"));
+	assert_true(output_has(CHAIN("prerouting"), "policy accept;\n\t\tiif \"lo\" accept\n\t\tct state untracked jump untracked\n"));
+	assert_true(output_has(CHAIN("untracked"), "udp dport 53 iifname \"br-lan\" fib daddr type local accept\n\t\tudp dport 53 ip daddr 127.0.0.1 accept"));
+	assert_true(output_has(CHAIN("output"), "policy accept;\n\t\tct state untracked jump untracked_out\n"));
 	assert_true(output_has("nft list map inet nameway macs", "02:00:5e:10:00:01 : 0x88b5577e"));
 	assert_true(output_has(SET("outside"), "\"wan0\""));
+	stop(n);
+}
+
+/* What every query meets: as little as decides, in the base chain where there is one place to listen. */
+static void test_own_dns_is_told_shortly(void **state)
+{
+	struct fixture f;
+	struct nft *n;
+
+	start(&f, &n, false, false);
+	assert_true(output_has(CHAIN("raw_prerouting"), "policy accept;\n\t\tiif \"lo\" accept\n\t\tudp dport 53 jump dns_in\n\t\ttcp dport 53 jump dns_in\n\t}"));
+	assert_true(output_has(CHAIN("dns_in"), "udp dport 53 iifname \"br-lan\" fib daddr type local notrack accept\n\t\tudp dport 53 ip daddr 127.0.0.1 notrack accept"));
+	assert_true(output_has(CHAIN("raw_output"), "policy accept;\n\t\tudp sport 53 jump dns_out\n\t\ttcp sport 53 jump dns_out\n\t\tudp dport 53 oif \"lo\" ip daddr 127.0.0.1 notrack accept"));
+	assert_true(output_has(CHAIN("dns_out"), "udp sport 53 oifname \"br-lan\" notrack accept\n\t\tudp sport 53 ip saddr 127.0.0.1 notrack accept"));
+	f.listens[0] = (struct cfg_listen){ .ep = { .addr = address("192.168.8.1"), .port = 53 } };
+	f.c.server.listen_count = 1;
+	fixture_apply(n, &f);
+	assert_true(output_has(CHAIN("raw_prerouting"), "accept\n\t\tudp dport 53 ip daddr 192.168.8.1 fib daddr type local notrack accept\n"));
+	assert_true(output_has(CHAIN("raw_output"), "policy accept;\n\t\tudp sport 53 ip saddr 192.168.8.1 notrack accept\n"));
+	assert_true(output_has(CHAIN("untracked"), "udp dport 53 ip daddr 192.168.8.1 accept\n"));
+	assert_false(output_has(TABLE, "dns_in"));
+	f.listens[0] = (struct cfg_listen){ .ep = { .addr = address("0.0.0.0"), .port = 53 } };
+	fixture_apply(n, &f);
+	assert_true(output_has(CHAIN("raw_prerouting"), "accept\n\t\tudp dport 53 fib daddr type local notrack accept\n"));
+	assert_true(output_has(CHAIN("raw_output"), "udp dport 53 oif \"lo\" notrack accept\n"));
+	assert_true(output_has(CHAIN("untracked"), "udp dport 53 fib daddr type local accept\n"));
+	stop(n);
+}
+
+/* A base chain costs every packet, and one that asks conntrack has all packets tracked. */
+static void test_base_chains_stand_while_they_have_rules(void **state)
+{
+	static const char *const hooks = TABLE " | grep -c hook";
+	struct fixture f;
+	struct nft *n;
+
+	start(&f, &n, false, false);
+	assert_true(output_has(hooks, "8"));
+	f.c.hijack.is_on = false;
+	f.ways[WAY_T1].mss_clamp = 0;
+	f.c.group_count = 0;
+	f.c.steer_count = 1; /* no gid rule */
+	f.steers[0].clients.count = 0;
+	f.ways[WAY_T1].kill_switch = f.ways[WAY_T2].kill_switch = true;
+	fixture_apply(n, &f);
+	assert_true(output_has(CHAIN("output"), "ct state untracked accept\n"));
+	assert_false(output_has(TABLE, "nat_prerouting"));
+	assert_true(output_has(CHAIN("nat_postrouting"), "wg1"));
+	assert_false(output_has(CHAIN("nat_postrouting"), "wg2")); /* nobody could have another's source there */
+	f.ways[WAY_T1].masquerade = 0;
+	fixture_apply(n, &f);
+	assert_true(output_has(hooks, "4"));
+	f.ways[WAY_T2].kill_switch = false; /* while it is down its packets go elsewhere, and come back */
+	fixture_apply(n, &f);
+	assert_true(output_has(CHAIN("nat_postrouting"), "oifname \"wg2\" fib saddr type local"));
+	f.c.way_count = 0; /* nothing is steered, nothing hijacked */
+	f.steers[0].enabled = false;
+	f.layout.direct_mark = 0x1000;
+	fixture_apply(n, &f);
+	assert_true(output_has(hooks, "2"));
+	assert_true(output_has(CHAIN("raw_output"), "notrack"));
+	assert_false(output_has(TABLE, "ct "));
+	fixture_init(&f);
+	fixture_apply(n, &f);
+	assert_true(output_has(hooks, "8"));
 	stop(n);
 }
 
@@ -573,7 +640,11 @@ static void test_events(void **state)
 	put(n, &e, 1);
 	assert_int_equal(nft_elements_delete(n, &e, 1), 0);
 	assert_int_equal(wait_events(n, 50), 0); /* our own changes are silent */
+	assert_int_equal(nft_events_listen(n, false), 0);
 	must_run("nft add table ip elsewhere");
+	assert_int_equal(wait_events(n, 50), 0);
+	assert_int_equal(nft_events_listen(n, true), 0);
+	must_run("nft delete table ip elsewhere; nft add table ip elsewhere");
 	assert_int_equal(wait_events(n, 1000), NFT_EV_FOREIGN);
 	must_run("nft add table ip nameway"); /* another family is another table */
 	assert_int_equal(wait_events(n, 1000), NFT_EV_FOREIGN);
@@ -669,7 +740,8 @@ static void test_speed(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_rules_mean_what_is_wanted, setup),
+		cmocka_unit_test_setup(test_rules_mean_what_is_wanted, setup), cmocka_unit_test_setup(test_own_dns_is_told_shortly, setup),
+		cmocka_unit_test_setup(test_base_chains_stand_while_they_have_rules, setup),
 		cmocka_unit_test_setup(test_listing_loads_again, setup),
 		cmocka_unit_test_setup(test_apply_is_repeatable_and_follows, setup),
 		cmocka_unit_test_setup(test_no_direct_way, setup),

@@ -343,6 +343,58 @@ static void test_untracked_packets(void **state)
 	close(far);
 }
 
+static void expect_through(int fd, int far, const char *addr)
+{
+	send_to(fd, addr, 53);
+	take(far, true, NULL);
+	take(fd, false, NULL);
+}
+
+/* We bind addresses without having them (another router may), and others untrack packets too: DNS that only passes is decided like anything else. */
+static void test_dns_that_passes_is_no_own(void **state)
+{
+	int inside = udp(CLIENT, "192.168.8.2", 4055), far = udp(VIA1, "198.51.100.1", 53), far2 = udp(VIA1, "198.51.100.2", 53);
+
+	f.c.hijack.is_on = false;
+	f.listens[1] = (struct cfg_listen){ .ep = { .addr = address("198.51.100.1"), .port = 53 } };
+	fixture_apply(n, &f);
+	put(RULE_LAN1, "198.51.100.1");
+	put(RULE_LAN1, "198.51.100.2");
+	must_run("nft 'table ip probe { counter untracked { }; chain after { type filter hook forward priority 0; ct state untracked counter name untracked; }; }'");
+	expect_through(inside, far, "198.51.100.1");
+	assert_int_equal(count_of(RULE_LAN1), 1);
+	assert_true(output_has("nft list counter ip probe untracked", "packets 0"));
+	must_run("nft 'table ip probe { chain before { type filter hook prerouting priority raw - 1; udp dport 53 notrack; }; }'");
+	send_to(inside, "198.51.100.2", 53);
+	take(far2, false, NULL);
+	assert_int_equal(count_of(RULE_LAN1), 2);
+	assert_true(output_has("nft list counter ip probe untracked", "packets 1"));
+	close(inside);
+	close(far);
+	close(far2);
+}
+
+/* A gid rule is not asked about our answers, but about whatever else somebody untracks. */
+static void test_gid_rule_takes_untracked_packets(void **state)
+{
+	int far = udp(VIA1, "198.51.100.4", PORT), status;
+	pid_t pid;
+
+	must_run("nft 'table ip probe { chain before { type filter hook output priority raw; notrack; }; }'");
+	pid = fork();
+	if (pid == 0) {
+		if (setegid(10000) != 0)
+			_exit(1);
+		send_to(udp(GATEWAY, "0.0.0.0", 4065), "198.51.100.4", PORT);
+		_exit(0);
+	}
+	take(far, false, NULL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(count_of(RULE_GID), 1);
+	close(far);
+}
+
 static void test_local_processes(void **state)
 {
 	char from[ADDR_TEXT_MAX];
@@ -545,6 +597,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_outside_is_no_client, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign_bits_stay, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_untracked_packets, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dns_that_passes_is_no_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gid_rule_takes_untracked_packets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_local_processes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gid_rule_leaves_endpoints_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hijack, setup, teardown),
