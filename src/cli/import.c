@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `nameway import dnsmasq FILE…`: reads dnsmasq configurations as dnsmasq reads them (comments behind blanks, blanks around "=", quotes, conf-file and
- * conf-dir), prints the DNS side as a configuration of ours, and names every line that could not be carried over.
+ * conf-dir), prints the DNS side as a configuration of ours, and names every line that could not be carried over. What it prints is checked as
+ * `namewayd --check` would.
  *
- * A file of nothing but many `address=` lines with one meaning is a block list: it is named as a list and not copied. */
+ * A file of nothing but many `address=` or `local=` lines with one meaning is a block list: it is named as a list and not copied. */
 #include "cli/import.h"
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/buf.h"
+#include "base/err.h"
+#include "config/bundle.h"
 
-enum { DEPTH_MAX = 8, LIST_FILE_LINES = 500, LINE_MAX_BYTES = 8192 };
+enum { DEPTH_MAX = 8, LIST_FILE_LINES = 500 };
 #define ARENA_MAX ((size_t)512 << 20)
+#define HIDDEN_COMMA '\x01' /* one inside quotes, which separates nothing */
 
-static void *out_of_memory(struct import *m)
+/* --- memory --- */
+
+void *import_out_of_memory(struct import *m)
 {
 	m->is_out_of_memory = true;
 	return NULL;
 }
 
-static bool grow(struct import *m, void *array, size_t count, size_t *cap, size_t each)
+bool import_grow(struct import *m, void *array, size_t count, size_t *cap, size_t each)
 {
 	size_t wider = *cap ? *cap * 2 : 8;
 	void **at = array, *bytes;
@@ -28,7 +36,7 @@ static bool grow(struct import *m, void *array, size_t count, size_t *cap, size_
 		return true;
 	bytes = arena_alloc(m->arena, wider * each);
 	if (!bytes)
-		return out_of_memory(m);
+		return import_out_of_memory(m);
 	if (count)
 		memcpy(bytes, *at, count * each);
 	*at = bytes;
@@ -36,199 +44,318 @@ static bool grow(struct import *m, void *array, size_t count, size_t *cap, size_
 	return true;
 }
 
+const char *import_text(struct import *m, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	text = len < 0 ? NULL : arena_alloc(m->arena, (size_t)len + 1);
+	if (!text) {
+		import_out_of_memory(m);
+		return "";
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, (size_t)len + 1, fmt, ap);
+	va_end(ap);
+	return text;
+}
+
 bool texts_add(struct import *m, struct texts *t, const char *text)
 {
-	/* Doubles beyond the nearest are taken out by the reader of the configuration. */
-	for (size_t i = t->count; i-- > 0 && t->count - i < 64;)
-		if (strcmp(t->v[i], text) == 0)
-			return false;
-	if (!grow(m, &t->v, t->count, &t->cap, sizeof(*t->v)))
+	if (!import_grow(m, &t->v, t->count, &t->cap, sizeof(*t->v)))
 		return false;
 	t->v[t->count] = arena_strdup(m->arena, text);
 	if (!t->v[t->count])
-		return out_of_memory(m);
+		return import_out_of_memory(m);
 	t->count++;
 	return true;
 }
 
-struct import_group *import_group(struct import *m, struct import_groups *g, const char *key)
+bool texts_add_new(struct import *m, struct texts *t, const char *text)
 {
-	for (size_t i = 0; i < g->count; i++)
-		if (strcmp(g->v[i].key, key) == 0 && !g->v[i].file)
-			return &g->v[i];
-	if (!grow(m, &g->v, g->count, &g->cap, sizeof(*g->v)))
-		return NULL;
-	g->v[g->count] = (struct import_group){.key = arena_strdup(m->arena, key)};
-	return g->v[g->count].key ? &g->v[g->count++] : out_of_memory(m);
+	for (size_t i = 0; i < t->count; i++)
+		if (strcmp(t->v[i], text) == 0)
+			return true;
+	return texts_add(m, t, text);
 }
 
-bool import_pair(struct import *m, struct import_pairs *p, const char *domain, const char *value)
+/* --- what became of a line --- */
+
+void import_leave(struct import *m, struct import_line *line, const char *why)
 {
-	if (!grow(m, &p->v, p->count, &p->cap, sizeof(*p->v)))
-		return false;
-	p->v[p->count] = (struct import_pair){.domain = domain, .value = value, .order = p->count};
-	p->count++;
-	return true;
+	if (line->is_left)
+		return;
+	line->is_left = true;
+	line->why = why;
+	line->next = NULL;
+	*m->left_last = line;
+	m->left_last = &line->next;
+	m->left_count++;
+	/* It had been counted when it was read. */
+	if (line != m->now)
+		m->carried_count--;
 }
 
-static int compare_pairs(const void *a, const void *b)
+void import_note(struct import *m, const char *what)
 {
-	const struct import_pair *x = a, *y = b;
-	int by_domain = strcmp(x->domain, y->domain);
+	struct import_line *note = arena_dup(m->arena, m->now, sizeof(*note));
 
-	return by_domain ? by_domain : x->order < y->order ? -1 : 1;
-}
-
-/* Domains with the same values, in the same order, become one group. */
-static void settle(struct import *m, struct import_pairs *p, struct import_groups *groups, char between)
-{
-	struct import_group *g;
-	size_t next;
-
-	if (p->count)
-		qsort(p->v, p->count, sizeof(*p->v), compare_pairs);
-	for (size_t i = 0; i < p->count && !m->is_out_of_memory; i = next) {
-		const char *key = p->v[i].value;
-
-		for (next = i + 1; key && next < p->count && strcmp(p->v[next].domain, p->v[i].domain) == 0; next++)
-			if (!strstr(key, p->v[next].value))
-				key = arena_printf(m->arena, "%s%c%s", key, between, p->v[next].value);
-		g = key ? import_group(m, groups, key) : NULL;
-		if (g)
-			texts_add(m, &g->domains, p->v[i].domain);
+	if (!note) {
+		import_out_of_memory(m);
+		return;
 	}
+	note->why = what;
+	note->next = NULL;
+	*m->noted_last = note;
+	m->noted_last = &note->next;
 }
 
-void import_leave(struct import *m, const char *line, const char *why)
+/* --- lines --- */
+
+static char *trimmed(char *line)
 {
-	fprintf(m->cli->err, "%s:%u: not carried over: %.200s: %s\n", m->file, m->line, line, why);
-	m->not_carried++;
+	size_t len;
+
+	line += strspn(line, " \t\r\v\f");
+	for (len = strlen(line); len && strchr(" \t\r\v\f", line[len - 1]); len--)
+		line[len - 1] = '\0';
+	return line;
 }
 
-/* Cuts the comment: a '#' at the line's start or behind a blank, outside quotes. Quotes go, what they hold stays. */
-static void strip(char *line)
+/* What stands in quotes, `from` behind the first: its commas are hidden, its escapes are read. Returns where it ends, or NULL. */
+static char *strip_quoted(char *from, char **to)
 {
-	bool is_quoted = false, after_blank = true;
+	static const char escapes[] = "\"tnebr\\", meant[] = "\"\t\n\033\b\r\\";
+
+	for (; *from && *from != '"'; from++) {
+		const char *e = *from == '\\' && from[1] ? strchr(escapes, from[1]) : NULL;
+
+		if (e)
+			from++;
+		*(*to)++ = e ? meant[e - escapes] : *from == ',' ? HIDDEN_COMMA : *from;
+	}
+	return *from ? from : NULL;
+}
+
+/* Cuts the comment: a '#' at the line's start or behind a blank, outside quotes. Quotes go, what they hold stays. False: one is not closed. */
+static bool strip(char *line)
+{
+	bool after_blank = true;
 	char *to = line, *end;
 
 	for (char *p = line; *p; p++) {
 		if (*p == '"') {
-			is_quoted = !is_quoted;
+			p = strip_quoted(p + 1, &to);
+			if (!p)
+				return false;
+			after_blank = false;
 			continue;
 		}
-		if (*p == '#' && !is_quoted && after_blank)
+		if (*p == '#' && after_blank)
 			break;
-		if (*p == '\\' && is_quoted && p[1])
-			p++;
 		after_blank = isspace((unsigned char)*p);
-		*to++ = *p;
+		*to++ = after_blank ? ' ' : *p == HIDDEN_COMMA ? '?' : *p;
 	}
 	*to = '\0';
 	end = to;
-	while (end > line && isspace((unsigned char)end[-1]))
+	while (end > line && end[-1] == ' ')
 		*--end = '\0';
+	return true;
 }
 
-static char *skip(char *p)
+char *import_unhide(char *text)
 {
-	while (isspace((unsigned char)*p))
-		p++;
-	return p;
+	for (char *p = text; *p; p++)
+		if (*p == HIDDEN_COMMA)
+			*p = ',';
+	return text;
+}
+
+static bool is_utf8(const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p;) {
+		unsigned more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : 4;
+
+		if (more == 4 || (*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
+			return false;
+		for (p++; more; more--, p++)
+			if ((*p & 0xc0) != 0x80)
+				return false;
+	}
+	return true;
+}
+
+/* For people: what a terminal and JSON can show. */
+static const char *shown(struct import *m, const char *text)
+{
+	char *copy = arena_strdup(m->arena, import_text(m, "%.200s", text));
+	bool is_text = copy && is_utf8(copy);
+
+	for (unsigned char *p = (unsigned char *)copy; p && *p; p++)
+		if (*p < 0x20 || *p == 0x7f || (*p >= 0x80 && !is_text))
+			*p = *p == '\t' ? ' ' : '?';
+	return copy ? copy : import_out_of_memory(m);
+}
+
+static const char *read_option(struct import *m, char *key)
+{
+	char *value = strchr(key, '='), *end = value ? value : key + strlen(key);
+
+	if (value) {
+		*value++ = '\0';
+		value += strspn(value, " ");
+	}
+	while (end > key && end[-1] == ' ')
+		*--end = '\0';
+	return is_utf8(key) && (!value || is_utf8(value)) ? import_option(m, key, value) : "it is not UTF-8";
 }
 
 static void read_line(struct import *m, char *text)
 {
-	char whole[256], *key, *value, *end;
-	const char *why;
+	char *key = trimmed(text);
+	struct import_line *now = arena_alloc(m->arena, sizeof(*now));
+	const char *why = NULL;
 
-	snprintf(whole, sizeof(whole), "%s", skip(text));
-	strip(text);
-	key = skip(text);
-	if (!*key)
+	m->line_count++;
+	if (!now) {
+		import_out_of_memory(m);
 		return;
-	value = strchr(key, '=');
-	end = value ? value : key + strlen(key);
-	if (value) {
-		*value = '\0';
-		value = skip(value + 1);
 	}
-	while (end > key && isspace((unsigned char)end[-1]))
-		*--end = '\0';
-	why = import_option(m, key, value);
-	if (why) {
-		strip(whole);
-		import_leave(m, whole, why);
+	*now = (struct import_line){.file = m->file, .line = m->line, .text = shown(m, key)};
+	if (!now->text)
+		return;
+	if (!strip(key))
+		why = "a quote is not closed";
+	else if (!*key) {
+		m->empty_count++;
+		return;
 	}
+	m->now = now;
+	if (!why)
+		why = read_option(m, key);
+	/* A file that it names has lines of its own. */
+	m->now = now;
+	if (why)
+		import_leave(m, now, why);
+	else
+		m->carried_count++;
+	m->now = NULL;
 }
 
 /* --- files that are lists --- */
 
-/* The meaning of `address=/…/…/VALUE`: "nxdomain", "zero", or NULL for anything else. */
-static const char *block_meaning(const char *line)
+/* The meaning of `address=/…/…/VALUE`: the class, or -1 for anything else; *ret_value is behind the '='. */
+static int block_meaning(char *line, char **ret_value)
 {
-	const char *last;
+	char *last;
 
-	while (isspace((unsigned char)*line))
-		line++;
 	if (strncmp(line, "address=/", 9) == 0)
-		line += 8;
+		*ret_value = line + 8;
 	else if (strncmp(line, "local=/", 7) == 0)
-		line += 6;
+		*ret_value = line + 6;
 	else
-		return NULL;
-	last = strrchr(line, '/');
-	if (strchr(line, '#') && strcmp(last, "/#") != 0)
-		return NULL;
+		return -1;
+	last = strrchr(*ret_value, '/');
+	if (strpbrk(line, " \"") || last == *ret_value || (strchr(line, '#') && strcmp(last, "/#") != 0))
+		return -1;
 	if (!last[1])
-		return "nxdomain";
-	return strcmp(last, "/0.0.0.0") == 0 || strcmp(last, "/::") == 0 || strcmp(last, "/#") == 0 ? "zero" : NULL;
+		return IMPORT_NXDOMAIN;
+	return *line == 'a' && (strcmp(last, "/0.0.0.0") == 0 || strcmp(last, "/::") == 0 || strcmp(last, "/#") == 0) ? IMPORT_ZERO : -1;
 }
 
-static const char *file_meaning(const char *bytes, size_t len)
+/* The next line of the bytes, without blanks at its ends; false at the end. One that is too long is given as such: *ret_len. */
+static bool next_line(const char **p, const char *end, char line[IMPORT_LINE_MAX], size_t *ret_len)
 {
-	const char *meaning = NULL, *found;
-	unsigned lines = 0;
-	char line[512];
+	const char *nl;
 
-	for (const char *p = bytes, *end = bytes + len, *nl; p < end; p = nl + 1) {
-		nl = memchr(p, '\n', (size_t)(end - p));
-		if (!nl)
-			nl = end;
-		if ((size_t)(nl - p) >= sizeof(line))
-			return NULL;
-		snprintf(line, sizeof(line), "%.*s", (int)(nl - p), p);
-		line[strcspn(line, "\r")] = '\0';
-		if (!line[strspn(line, " \t")] || line[strspn(line, " \t")] == '#')
+	if (*p >= end)
+		return false;
+	nl = memchr(*p, '\n', (size_t)(end - *p));
+	if (!nl)
+		nl = end;
+	*ret_len = (size_t)(nl - *p);
+	snprintf(line, IMPORT_LINE_MAX, "%.*s", (int)(*ret_len < IMPORT_LINE_MAX ? *ret_len : IMPORT_LINE_MAX - 1), *p);
+	*p = nl + 1;
+	return true;
+}
+
+/* What every line means; -1: not a list. */
+static int file_meaning(const char *bytes, size_t size)
+{
+	char line[IMPORT_LINE_MAX], *at, *value;
+	const char *p = bytes;
+	int meaning = -1, found;
+	unsigned lines = 0;
+	size_t len;
+
+	while (next_line(&p, bytes + size, line, &len)) {
+		at = trimmed(line);
+		if (!*at || *at == '#')
 			continue;
-		found = block_meaning(line);
-		if (!found || (meaning && strcmp(found, meaning) != 0))
-			return NULL;
+		found = len < IMPORT_LINE_MAX ? block_meaning(at, &value) : -1;
+		if (found < 0 || (meaning >= 0 && found != meaning))
+			return -1;
 		meaning = found;
 		lines++;
 	}
-	return lines >= LIST_FILE_LINES ? meaning : NULL;
+	return lines >= LIST_FILE_LINES ? meaning : -1;
 }
 
 static bool take_as_list(struct import *m, const char *path, const struct buf *b)
 {
-	const char *meaning = file_meaning(b->bytes, b->len);
-	char *real = meaning ? realpath(path, NULL) : NULL;
+	int meaning = file_meaning(b->bytes, b->len);
+	char *real = meaning >= 0 ? realpath(path, NULL) : NULL, line[IMPORT_LINE_MAX], *at, *value;
+	struct import_line *whole = arena_alloc(m->arena, sizeof(*whole));
+	struct import_groups *g = &m->answers;
+	const char *p = b->bytes, *name;
+	size_t len;
 
-	if (!real || !grow(m, &m->answers.v, m->answers.count, &m->answers.cap, sizeof(*m->answers.v))) {
+	if (!real || !whole || !is_utf8(real) || !import_grow(m, &g->v, g->count, &g->cap, sizeof(*g->v))) {
 		free(real);
 		return false;
 	}
-	m->answers.v[m->answers.count++] = (struct import_group){.key = meaning, .file = arena_strdup(m->arena, real)};
+	name = import_text(m, "%s", real);
 	free(real);
+	*whole = (struct import_line){.file = m->file, .line = 1, .text = name};
+	g->v[g->count++] = (struct import_group){.class = IMPORT_FILE, .value = name, .line = whole, .meaning = (enum import_class)meaning};
+	while (next_line(&p, b->bytes + b->len, line, &len)) {
+		at = trimmed(line);
+		m->line_count++;
+		if (!*at || *at == '#') {
+			m->empty_count++;
+			continue;
+		}
+		m->carried_count++;
+		block_meaning(at, &value);
+		import_list_line(m, name, value, whole);
+	}
 	return true;
+}
+
+static void read_lines(struct import *m, const struct buf *b)
+{
+	char line[IMPORT_LINE_MAX];
+	const char *p = b->bytes;
+	size_t len;
+
+	while (!m->is_out_of_memory && next_line(&p, b->bytes + b->len, line, &len)) {
+		m->line++;
+		if (len >= IMPORT_LINE_MAX)
+			snprintf(line, sizeof(line), "line-of-%zu-bytes", len);
+		read_line(m, line);
+	}
 }
 
 int import_file(struct import *m, const char *path)
 {
 	const char *outer_file = m->file;
 	unsigned outer_line = m->line;
+	struct stat st;
 	struct buf b;
-	char line[LINE_MAX_BYTES];
 	FILE *f;
 	int r;
 
@@ -238,25 +365,13 @@ int import_file(struct import *m, const char *path)
 	if (!f)
 		return -errno;
 	buf_init(&b, (size_t)256 << 20);
-	r = buf_read_fd(&b, fileno(f));
+	r = fstat(fileno(f), &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : buf_read_fd(&b, fileno(f));
 	fclose(f);
 	m->depth++;
-	m->file = arena_strdup(m->arena, path);
+	m->file = shown(m, path);
 	m->line = 0;
 	if (r == 0 && b.len && !take_as_list(m, path, &b))
-		for (const char *p = b.bytes, *end = b.bytes + b.len, *nl; p < end; p = nl + 1) {
-			nl = memchr(p, '\n', (size_t)(end - p));
-			if (!nl)
-				nl = end;
-			m->line++;
-			if ((size_t)(nl - p) >= sizeof(line)) {
-				import_leave(m, "(a line)", "it is longer than 8191 bytes");
-				continue;
-			}
-			memcpy(line, p, (size_t)(nl - p));
-			line[nl - p] = '\0';
-			read_line(m, line);
-		}
+		read_lines(m, &b);
 	m->depth--;
 	m->file = outer_file;
 	m->line = outer_line;
@@ -264,33 +379,113 @@ int import_file(struct import *m, const char *path)
 	return r;
 }
 
+/* --- the verb --- */
+
+/* Whether what was printed is a configuration. */
+static bool check(struct import *m, const char *yaml, size_t len, struct report *r)
+{
+	struct config *c = NULL;
+	struct buf b;
+	int e;
+
+	buf_init(&b, BUNDLE_MAX);
+	e = bundle_begin(&b, "/");
+	if (e == 0)
+		e = bundle_add(&b, "imported.yaml", yaml, len);
+	if (e == 0)
+		e = bundle_end(&b, 1);
+	if (e == 0)
+		e = config_parse(&c, b.bytes, b.len, r);
+	else
+		report_add(r, true, NULL, "the configuration is too large: %s; put many lines of one kind into a file of their own, which is taken as a list", nw_strerror(e));
+	config_free(c);
+	buf_free(&b);
+	return e == 0 && !m->is_out_of_memory;
+}
+
+static json_t *lines_json(const struct import_line *l, const char *what)
+{
+	json_t *ret = json_array();
+
+	for (; l; l = l->next)
+		json_array_append_new(ret, json_pack("{s:s, s:i, s:s, s:s}", "file", l->file, "line", (int)l->line, "text", l->text, what, l->why));
+	return ret;
+}
+
+static void say_lines(struct import *m)
+{
+	for (const struct import_line *l = m->noted; l; l = l->next)
+		fprintf(m->cli->err, "%s:%u: note: %s: %s\n", l->file, l->line, l->text, l->why);
+	for (const struct import_line *l = m->left; l; l = l->next)
+		fprintf(m->cli->err, "%s:%u: not carried over: %s: %s\n", l->file, l->line, l->text, l->why);
+	fprintf(m->cli->err, "%u lines: %u carried over, %u not%s, %u empty or comments\n", m->line_count, m->carried_count, m->left_count,
+	        m->left_count ? " (named above)" : "", m->empty_count);
+}
+
+static int show(struct import *m, const char *yaml, size_t len)
+{
+	struct report r;
+	bool is_good;
+
+	report_init(&r);
+	is_good = check(m, yaml, len, &r);
+	if (m->cli->wants_json) {
+		json_t *j = json_pack("{s:s%, s:b, s:i, s:i, s:i, s:o, s:o}", "config", yaml, len, "is_valid", (int)is_good, "lines", (int)m->line_count, "carried",
+		        (int)m->carried_count, "empty", (int)m->empty_count, "left", lines_json(m->left, "why"), "notes", lines_json(m->noted, "note"));
+
+		json_dumpf(j, m->cli->out, JSON_INDENT(2));
+		fputc('\n', m->cli->out);
+		json_decref(j);
+	} else {
+		fwrite(yaml, 1, len, m->cli->out);
+		say_lines(m);
+	}
+	if (!is_good)
+		fprintf(m->cli->err, "%snameway: what was printed wants mending before namewayd takes it\n", r.text.bytes ? r.text.bytes : "");
+	report_free(&r);
+	return is_good ? 0 : EXIT_NO;
+}
+
+static int settle_and_show(struct import *m)
+{
+	char *yaml = NULL;
+	size_t len = 0;
+	FILE *out = m->is_out_of_memory ? NULL : open_memstream(&yaml, &len);
+	int r = EXIT_NO;
+
+	if (out) {
+		import_settle(m);
+		import_print(m, out);
+		fclose(out);
+	}
+	if (!out || m->is_out_of_memory)
+		fputs("nameway: out of memory: nothing was converted\n", m->cli->err);
+	else
+		r = show(m, yaml, len);
+	free(yaml);
+	return r;
+}
+
 int cli_import(struct cli *c, int argc, char **argv)
 {
-	struct import m = {.cli = c, .port = 53, .cache_names = -1, .min_ttl = -1, .max_ttl = -1, .neg_ttl = -1, .in_flight = -1, .stale_s = -1};
+	struct import m = {.cli = c, .port = 53, .cache_names = -1, .min_ttl = -1, .max_ttl = -1, .in_flight = -1, .stale_s = -1};
 	int r = 0;
 
+	if (argc > 1 && strcmp(argv[1], "iptables-dns") == 0)
+		return cli_usage(c, "`import iptables-dns` is not in this version");
 	if (argc < 3 || strcmp(argv[1], "dnsmasq") != 0)
-		return argc > 1 && strcmp(argv[1], "iptables-dns") == 0 ? cli_usage(c, "`import` of iptables-dns is not in this version") : cli_usage(c, "import dnsmasq FILE…");
+		return cli_usage(c, "import dnsmasq FILE…");
+	m.left_last = &m.left;
+	m.noted_last = &m.noted;
 	m.arena = arena_new(1 << 16, ARENA_MAX);
 	if (!m.arena)
 		return cli_usage(c, "out of memory");
 	for (int i = 2; i < argc && r == 0; i++) {
 		r = import_file(&m, argv[i]);
 		if (r < 0)
-			fprintf(c->err, "nameway: %s cannot be read: %s\n", argv[i], strerror(-r));
+			fprintf(c->err, "nameway: %s cannot be read: %s\n", argv[i], nw_strerror(r));
 	}
-	if (r == 0 && m.is_out_of_memory) {
-		fputs("nameway: out of memory: nothing was converted\n", c->err);
-		r = -ENOMEM;
-	}
-	if (r == 0) {
-		settle(&m, &m.servers_of, &m.splits, ' ');
-		settle(&m, &m.sets_of, &m.sets, ';');
-	}
-	if (r == 0 && !m.is_out_of_memory) {
-		import_print(&m, c->out);
-		fprintf(c->err, "%u lines were not carried over%s\n", m.not_carried, m.not_carried ? ", named above" : "");
-	}
+	r = r < 0 ? EXIT_NO : settle_and_show(&m);
 	arena_free(m.arena);
-	return r < 0 ? EXIT_NO : 0;
+	return r;
 }

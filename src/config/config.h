@@ -14,7 +14,7 @@
 #define IFNAME_MAX 16
 struct place { const char *file; int line, column; };
 
-enum { CONFIG_RECORDS_MAX = 65536, CONFIG_DOMAINS_MAX = 65536, CONFIG_HOSTS_MAX = 64, CONFIG_ANSWERS_MAX = 16 };
+enum { CONFIG_RECORDS_MAX = 65536, CONFIG_DOMAINS_MAX = 65536, CONFIG_HOSTS_MAX = 64, CONFIG_ANSWERS_MAX = 16, CONFIG_ENTRIES_MAX = 65536, CONFIG_ENTRY_MAX = 4096 /* bytes */ };
 enum { CONFIG_LISTS_MAX = 256, CONFIG_GROUPS_MAX = 256, CONFIG_WAYS_MAX = 64, CONFIG_RULES_MAX = 512, CONFIG_UPSTREAMS_MAX = 256, CONFIG_SERVERS_MAX = 16, CONFIG_FILE_MAX = 16 << 20 };
 
 /* A set of small indexes (lists, groups), zero-terminated use is not needed: count says. */
@@ -41,7 +41,8 @@ struct cfg_group { struct place place; const char *name; char (*interfaces)[IFNA
 	struct prefix *networks, *except_networks; unsigned network_count, except_network_count; uint8_t (*macs)[6], (*except_macs)[6]; unsigned mac_count, except_mac_count; };
 enum list_format_id { FORMAT_AUTO, FORMAT_DOMAINS, FORMAT_HOSTS, FORMAT_ADBLOCK, FORMAT_DNSMASQ };
 enum list_match { MATCH_BY_FORMAT, MATCH_EXACT, MATCH_SUFFIX };
-struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count; enum list_format_id format; enum list_match match; unsigned shrink_limit_pct; uint64_t names_max; /* more entries are refused; 0: no limit of its own */ };
+struct cfg_list { struct place place; const char *name; const char **files; /* absolute paths or globs */ unsigned file_count;
+	const char **entries; /* lines of one more file */ unsigned entry_count; struct place entries_place; enum list_format_id format; enum list_match match; unsigned shrink_limit_pct; uint64_t names_max; /* more entries are refused; 0: no limit of its own */ };
 struct cfg_way {
 	struct place place; const char *name; char interface[IFNAME_MAX]; /* "" = none */
 	uint32_t mark;                   /* given or assigned; never 0, inside mark_mask, unique */

@@ -109,8 +109,12 @@ const struct schema_key schema_keys[] = {
 		"Clients that have one of them are not of the group."),
 
 	NAMED("lists", CONFIG_LISTS_MAX, "Lists of names, addresses and prefixes, from files that are followed."),
-	VALUES("lists.*.files", FEW_MAX, "list of paths and globs", "none; needed",
+	VALUES("lists.*.files", FEW_MAX, "list of paths and globs", "none; needed without `entries`",
 		"Relative to the configuration file that names them."),
+	VALUES("lists.*.entries", CONFIG_ENTRIES_MAX, "list of entries", "none",
+		"Entries written here, beside those of `files` or instead of them: one more file of the list, in its `format` "
+		"and syntax, at most 4,096 bytes each; what begins with `!`, `*`, `@` or `|` wants quotes. `explain` shows the place of the "
+		"key and the entry's number."),
 	VALUE("lists.*.format", "`auto`, `domains`, `hosts`, `adblock` or `dnsmasq`", "auto",
 		"`domains`: a name or prefix a line; `=x` is only x, `*.x` and `.x` are x and all under it as is `x`, `!x` "
 		"exempts. `hosts`: an address and names; the address does not count. `adblock`: `||x^`, `@@`, and what else "
@@ -120,6 +124,8 @@ const struct schema_key schema_keys[] = {
 	VALUE("lists.*.shrink-limit", "share, 0% to 100%", "50%",
 		"An update that takes away more than this share is held back until `nameway list reload NAME --accept`. 100% "
 		"accepts everything."),
+	VALUE("lists.*.max-names", "number, 1 to 100000000", "100000000",
+		"A text with more entries than that is refused, also with `--accept`, and what was in force stays."),
 	LATER("lists.*.rpz"),
 	LATER("lists.*.zone"),
 	LATER("lists.*.override"),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* List files: found by their patterns, watched by inotify on their directories (rename into place, write and close, symlinks swapped, files coming and
- * going), opened here and passed on, so that the server needs no path of its own. A burst of events is waited out for SETTLE_MS, at most
- * SETTLE_MAX_MS; where inotify cannot see (network file systems) sizes and times are looked at every POLL_MS. */
+ * going), opened here and passed on, so that the server needs no path of its own. Entries that the configuration itself holds are passed on as one more
+ * file, in memory. A burst of events is waited out for SETTLE_MS, at most SETTLE_MAX_MS; where inotify cannot see (network file systems) sizes and times
+ * are looked at every POLL_MS. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -150,6 +151,35 @@ static void send_file(struct parent *p, const char *list, unsigned at, unsigned 
 		log_error("the server did not take a file of list `%s`", list);
 }
 
+/* The entries as a file: one a line. */
+static int open_entries(const struct cfg_list *l)
+{
+	struct buf b;
+	int r = 0;
+	buf_init(&b, (size_t)CONFIG_FILE_MAX + CONFIG_ENTRIES_MAX);
+	for (unsigned i = 0; r == 0 && i < l->entry_count; i++)
+		r = buf_printf(&b, "%s\n", l->entries[i]);
+	int fd = r < 0 ? r : ipc_memfd("entries", b.bytes, b.len);
+	buf_free(&b);
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* Returns whether the server can have them. */
+static bool send_entries(struct parent *p, const struct cfg_list *l, unsigned at, unsigned total, enum ipc_list_reason reason)
+{
+	char path[PATH_MAX];
+	int fd = open_entries(l);
+	snprintf(path, sizeof path, "%s:%d (entries)", l->entries_place.file, l->entries_place.line);
+	if (fd < 0)
+		log_warn("%s: %s", path, strerror(-fd));
+	send_file(p, l->name, at, total, reason, path, fd);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 void files_send(struct parent *p, const struct config *c, unsigned list, enum ipc_list_reason reason)
 {
 	const struct cfg_list *l = &c->lists[list];
@@ -163,7 +193,7 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 		w->is_dirty = false;
 	}
 	bool has_unreadable = unreadable.error != 0;
-	unsigned files = (unsigned)found.gl_pathc, total = files + has_unreadable;
+	unsigned files = (unsigned)found.gl_pathc, total = files + has_unreadable + (l->entry_count > 0);
 	for (unsigned i = 0; i < files; i++) {
 		int fd = files_open_regular(found.gl_pathv[i], "list file");
 		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);
@@ -179,6 +209,8 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 		if (w)
 			w->signature = 0;
 	}
+	if (l->entry_count && !send_entries(p, l, total - 1, total, reason) && w)
+		w->signature = 0;
 	if (!total)
 		send_file(p, l->name, 0, 0, reason, "", -ENOENT);
 	globfree(&found);

@@ -129,6 +129,9 @@ static uint64_t definition(const struct cfg_list *c)
 
 	for (unsigned i = 0; i < c->file_count; i++)
 		h = hash_bytes(c->files[i], strlen(c->files[i]), h);
+	/* Edited entries make another list: what the administrator writes is not held back as a file's text may be. */
+	for (unsigned i = 0; i < c->entry_count; i++)
+		h = hash_bytes(c->entries[i], strlen(c->entries[i]) + 1, h);
 	return h;
 }
 

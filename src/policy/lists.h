@@ -37,8 +37,8 @@ int lists_new(struct lists **ret, int state_fd, const struct lists_hooks *hooks)
 void lists_free(struct lists *l);
 struct index *lists_index(struct lists *l);
 
-/* Two steps around a reload. lists_plan maps the lists of a new configuration to slots (kept by name when files and format are
- * unchanged) and loads nothing; then lists_offer brings each list's files; lists_forget_old removes lists no longer configured
+/* Two steps around a reload. lists_plan maps the lists of a new configuration to slots (kept by name when files, entries and format
+ * are unchanged) and loads nothing; then lists_offer brings each list's files; lists_forget_old removes lists no longer configured
  * after the new policy is published. */
 /* The calls' order at start: lists_new, lists_plan, lists_restore, then lists_offer of every list. Later: lists_plan,
  * lists_offer…, policy published, lists_forget_old. A plan that is not carried out is undone by planning the old configuration

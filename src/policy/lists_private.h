@@ -18,7 +18,7 @@ enum { OVERLAY_ENTRIES_MAX = 100000, LISTS_RETRY_MS = 30000, LIST_WHY_MAX = 256 
 struct list_slot {
 	bool is_used, is_planned, is_filled /* the index holds the text and overlay */;
 	char *name;
-	uint64_t def;       /* hash of files and format: another one is another list */
+	uint64_t def;       /* hash of files, entries and format: another one is another list */
 	unsigned config_index, shrink_limit_pct;
 	uint64_t names_max; /* entries; 0: LIST_NAMES_MAX */
 	const struct list_format *format; /* NULL: auto */

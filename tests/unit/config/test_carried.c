@@ -4,7 +4,7 @@
 #include "fixture.h"
 #include "config/schema.h"
 
-static const char *const any_text[] = { "include", "server.state", "server.control", "server.user", "lists.*.files", "filter[].name", "steer[].name", "upstreams.*.resolv-conf", "local.hosts",
+static const char *const any_text[] = { "include", "server.state", "server.control", "server.user", "lists.*.files", "lists.*.entries", "filter[].name", "steer[].name", "upstreams.*.resolv-conf", "local.hosts",
 	/* A label may hold any byte. */
 	"local.domain", "upstreams.*.domains", "local.rebind-protection.allow", "filter[].cname" };
 

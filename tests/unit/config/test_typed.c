@@ -168,8 +168,17 @@ static void groups_and_lists(void **state)
 	                             "  b: { files: [/x/y, \"c/*.txt\"], format: domains, shrink-limit: 0% }\n"
 	                             "  c: { files: x, format: hosts, match: suffix }\n"
 	                             "  d: { files: x, format: adblock }\n"
-	                             "  e: { files: x, format: dnsmasq, match: exact }\n");
+	                             "  e: { files: x, format: dnsmasq, match: exact }\n"
+	                             "  f:\n    entries: [x.test, \"!y.x.test\", 192.0.2.0/24, \"0.0.0.0 z # w\"]\n    max-names: 1000\n"
+	                             "  g: { files: x, entries: one.test }\n");
 	const struct cfg_list *v = p.c->lists;
+	assert_true(!v[0].entry_count && !v[0].names_max && !v[5].file_count && v[5].names_max == 1000);
+	assert_int_equal(v[5].entry_count, 4);
+	assert_string_equal(v[5].entries[1], "!y.x.test");
+	assert_string_equal(v[5].entries[3], "0.0.0.0 z # w");
+	assert_int_equal(v[5].entries_place.line, 12);
+	assert_string_equal(v[5].entries_place.file, "t.yaml");
+	assert_true(v[6].file_count == 1 && v[6].entry_count == 1);
 	assert_true(v[2].format == FORMAT_HOSTS && v[3].format == FORMAT_ADBLOCK && v[4].format == FORMAT_DNSMASQ);
 	assert_true(v[0].match == MATCH_BY_FORMAT && v[2].match == MATCH_SUFFIX && v[4].match == MATCH_EXACT);
 	const struct cfg_group *g = &p.c->groups[1];
@@ -442,6 +451,24 @@ static void limits_of_counts(void **state)
 		}
 }
 
+static void limit_of_entries(void **state)
+{
+	for (unsigned more = 0; more < 2; more++) {
+		struct buf b;
+		buf_init(&b, 4 << 20);
+		buf_printf(&b, "lists: { a: { entries: [x");
+		for (unsigned i = 1; i < CONFIG_ENTRIES_MAX + more; i++)
+			buf_printf(&b, ", n%u", i);
+		buf_printf(&b, "] } }\n");
+		struct parsed p = parse(b.bytes);
+		assert_int_equal(p.r.errors, more);
+		if (!more)
+			assert_int_equal(p.c->lists[0].entry_count, CONFIG_ENTRIES_MAX);
+		parsed_free(&p);
+		buf_free(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +490,7 @@ int main(void)
 	        cmocka_unit_test(ids_survive_moving_and_editing),
 	        cmocka_unit_test(ids_tell_keys_apart),
 	        cmocka_unit_test(limits_of_counts),
+	        cmocka_unit_test(limit_of_entries),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

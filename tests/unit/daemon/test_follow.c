@@ -381,12 +381,52 @@ static void test_a_failure_is_tried_again(void **state)
 	assert_true(is_54());
 }
 
+/* Entries are one more file of their list, with their place for a path; alone they are the list, and nothing is followed. */
+static void test_entries_are_a_file(void **state)
+{
+	struct report r;
+	(void)state;
+	put("t.yaml", "server: { listen: [lo] }\nlists:\n  a: { entries: [x.test, \"!y.x.test\"] }\n  b:\n    files: [\"b*.txt\"]\n    entries: [z.test]\n");
+	put("b1.txt", "one.test\n");
+	put("b2.txt", "two.test\n");
+	report_init(&r);
+	config_free(p.config);
+	p.config = NULL;
+	buf_free(&p.bundle);
+	assert_int_equal(config_bundle_read(&p.bundle, path_of("t.yaml"), &r), 0);
+	assert_int_equal(config_parse(&p.config, p.bundle.bytes, p.bundle.len, &r), 0);
+	report_free(&r);
+	files_configure(&p, p.config);
+	sent_count = 0;
+	files_send(&p, p.config, 0, LIST_AT_CONFIG);
+	assert_int_equal(sent_count, 1);
+	assert_true(sent[0].has_fd && sent[0].m.a == 0 && sent[0].m.b == 1 && sent[0].m.result == 0);
+	assert_string_equal(sent[0].bytes, "x.test\n!y.x.test\n");
+	assert_non_null(strstr(sent[0].m.text, "/t.yaml:3 (entries)"));
+	files_send(&p, p.config, 1, LIST_AT_CONFIG);
+	assert_int_equal(sent_count, 4);
+	assert_true(sent[1].m.b == 3 && sent[3].m.a == 2 && sent[3].m.b == 3);
+	assert_string_equal(sent[1].bytes, "one.test\n");
+	assert_string_equal(sent[3].bytes, "z.test\n");
+	assert_non_null(strstr(sent[3].m.text, "/t.yaml:6 (entries)"));
+	/* Nothing changed, nothing is sent, also by the slow look. */
+	p.files_poll_ms = 0;
+	files_turn(&p, clock_ms());
+	assert_int_equal(sent_count, 4);
+	unlink(path_of("b1.txt"));
+	p.files_poll_ms = 0;
+	files_turn(&p, clock_ms());
+	assert_int_equal(sent_count, 6);
+	assert_string_equal(sent[4].bytes, "two.test\n");
+	assert_string_equal(sent[5].bytes, "z.test\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(test_all_at_a_configuration), TEST(test_changed_hosts), TEST(test_the_slow_look_sees_it_too), TEST(test_a_server_that_is_not_there_gets_nothing),
-		TEST(test_nothing_changed), TEST(test_changed_resolv_conf), TEST(test_changed_before_ready), TEST(test_waits_for_its_turn), TEST(test_a_failure_is_tried_again),
+		TEST(test_nothing_changed), TEST(test_changed_resolv_conf), TEST(test_changed_before_ready), TEST(test_waits_for_its_turn), TEST(test_a_failure_is_tried_again), TEST(test_entries_are_a_file),
 	};
 	return cmocka_run_group_tests_name("daemon follow", tests, NULL, NULL);
 }

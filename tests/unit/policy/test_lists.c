@@ -233,6 +233,49 @@ static void test_plans(void **state)
 	world_close(&w);
 }
 
+/* Edited entries are another list, whatever its shrink-limit; equal ones are the same, wherever they begin and end. */
+static void test_entries_belong_to_the_definition(void **state)
+{
+	const char *two[] = {"a.example", "b.example"}, *one[] = {"a.example"}, *joined[] = {"a.exampleb.example"};
+	struct list_file f = memory_file("a.example\nb.example\n", 20, "c.yaml:3 (entries)");
+	struct world w;
+	struct buf path;
+	struct name n;
+	unsigned line;
+	uint16_t slot;
+
+	world_open(&w, 1, false);
+	slot = w.slots[0];
+	w.lists[0].entries = two;
+	w.lists[0].entry_count = 2;
+	w.lists[0].file_count = 0;
+	replan(&w);
+	assert_int_not_equal(w.slots[0], slot);
+	slot = w.slots[0];
+	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
+	assert_true(lists_has_text(w.l, 0) && listed(&w, 0, "b.example") && !*w.list_alarm);
+	name_from_text(&n, "b.example", 9);
+	buf_init(&path, 4096);
+	assert_int_equal(lists_find_line(w.l, 0, &n, KIND_SUFFIX, &path, &line), 0);
+	assert_string_equal(path.bytes, "c.yaml:3 (entries)");
+	assert_int_equal(line, 2);
+	buf_free(&path);
+	replan(&w);
+	assert_int_equal(w.slots[0], slot);
+	w.lists[0].entries = joined;
+	w.lists[0].entry_count = 1;
+	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
+	assert_int_not_equal(w.slots[0], slot);
+	w.lists[0].entries = one;
+	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
+	assert_int_not_equal(w.slots[0], slot);
+	f = memory_file("a.example\n", 10, "c.yaml:3 (entries)");
+	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
+	lists_forget_old(w.l);
+	assert_true(listed(&w, 0, "a.example") && !listed(&w, 0, "b.example"));
+	world_close(&w);
+}
+
 /* json_object_get through a path of keys. */
 static json_t *at_path(json_t *j, const char *a, const char *b)
 {
@@ -398,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_and_update), cmocka_unit_test(test_refused_by_hook),
 	        cmocka_unit_test(test_duplicates), cmocka_unit_test(test_held), cmocka_unit_test(test_no_file_and_formats),
 	        cmocka_unit_test(test_edits), cmocka_unit_test(test_several_edits_are_one), cmocka_unit_test(test_plans),
+	        cmocka_unit_test(test_entries_belong_to_the_definition),
 	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_memory_is_flat),
 	        cmocka_unit_test(test_growth)};
 
