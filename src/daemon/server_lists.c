@@ -110,7 +110,8 @@ static void close_rules(struct server *s, struct snapshot *n)
 			}
 }
 
-static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_t serial, const uint16_t *slots)
+/* gen: of the index, the least the policy judges by; 0: as it is. */
+static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_t serial, const uint16_t *slots, uint64_t gen)
 {
 	struct snapshot *n = calloc(1, sizeof *n);
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
@@ -128,6 +129,7 @@ static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_
 		snapshot_free(n, false);
 		return NULL;
 	}
+	policy_set_generation(n->policy, gen);
 	close_rules(s, n);
 	for (unsigned i = 0; i < c->upstream_count; i++)
 		n->group_id[i] = group_id(s, c, &c->upstreams[i]);
@@ -154,21 +156,22 @@ static void switch_to(struct server *s, struct snapshot *n)
 	snapshot_free(old, is_config_new);
 }
 
-/* The index or prefixes changed under the rules: the same configuration, compiled again. */
-static int refresh(struct server *s)
+/* The index or prefixes changed under the rules: the same configuration, compiled again. All of it or nothing. One being made has no policy before FINISH. */
+static int refresh(struct server *s, uint64_t gen)
 {
-	if (s->now) {
-		struct snapshot *n = snapshot_new(s, s->now->config, s->now->serial, s->now->slots);
-		if (!n)
-			return -ENOMEM;
-		switch_to(s, n);
+	bool has_next = s->next && s->next->policy;
+	struct snapshot *now = s->now ? snapshot_new(s, s->now->config, s->now->serial, s->now->slots, gen) : NULL;
+	struct snapshot *next = has_next ? snapshot_new(s, s->next->config, s->next->serial, s->next->slots, gen) : NULL;
+	if ((s->now && !now) || (has_next && !next)) {
+		snapshot_free(now, false);
+		snapshot_free(next, false);
+		return -ENOMEM;
 	}
-	if (s->next) {
-		struct snapshot *n = snapshot_new(s, s->next->config, s->next->serial, s->next->slots);
-		if (!n)
-			return -ENOMEM;
+	if (now)
+		switch_to(s, now);
+	if (next) {
 		snapshot_free(s->next, false);
-		s->next = n;
+		s->next = next;
 	}
 	return 0;
 }
@@ -200,11 +203,14 @@ static void on_after_publish(void *ctx, const struct list_update *u)
 	sets_release(s, u, n);
 }
 
-static void on_index_swapped(void *ctx, struct index *new_index)
+static int on_index_swapped(void *ctx, struct index *new_index, uint64_t gen)
 {
+	struct server *s = ctx;
 	(void)new_index;
-	if (refresh(ctx) < 0)
-		log_error("out of memory: policies still judge by the names and prefixes of before");
+	int r = refresh(s, gen);
+	/* The kernel has the prefixes of the update that is now given up. */
+	s->are_prefixes_doubtful |= r < 0;
+	return r;
 }
 
 static void on_alarm(void *ctx, const char *key, const char *text)
@@ -294,7 +300,7 @@ static void run_offer(struct server *s, struct job *j)
 	} else {
 		o->result = lists_offer(s->lists, (unsigned)list, o->files, o->count, o->reason == LIST_ASKED_ACCEPT, &o->report);
 		/* A list that had no text may have one now: the rules it kept closed open. */
-		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s) == 0)
+		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s, 0) == 0)
 			sets_send_prefixes(s, s->now, -1, false);
 	}
 	char prefix[96];
@@ -316,7 +322,7 @@ static void run_finish(struct server *s, struct job *j)
 	free(p);
 	if (!s->next || s->next->serial != serial)
 		return;
-	struct snapshot *n = snapshot_new(s, s->next->config, serial, s->next->slots);
+	struct snapshot *n = snapshot_new(s, s->next->config, serial, s->next->slots, 0);
 	if (!n) {
 		snapshot_free(s->next, true);
 		s->next = NULL;
@@ -444,6 +450,15 @@ void server_offer(struct server *s, struct list_job *o)
 	queue_push(&s->compile_jobs, &o->job);
 }
 
+static void run_one(struct server *s, struct job *j)
+{
+	j->run(s, j);
+	if (s->are_prefixes_doubtful && s->now) {
+		s->are_prefixes_doubtful = false;
+		sets_send_prefixes(s, s->now, -1, false);
+	}
+}
+
 /* A list that changes while a configuration is being made is looked at after it: numbers of lists belong to a configuration. */
 static void run_job(struct server *s, struct job *j)
 {
@@ -453,12 +468,12 @@ static void run_job(struct server *s, struct job *j)
 		s->deferred_last = &j->next;
 		return;
 	}
-	j->run(s, j);
+	run_one(s, j);
 	while (!s->next && s->deferred) {
 		struct job *d = s->deferred;
 		if (!(s->deferred = d->next))
 			s->deferred_last = &s->deferred;
-		d->run(s, d);
+		run_one(s, d);
 	}
 }
 

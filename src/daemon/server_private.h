@@ -86,6 +86,7 @@ struct server {
 	struct snapshot *now, *next;
 	struct job *deferred, **deferred_last; /* jobs that wait for the configuration being made */
 	bool is_restored;
+	bool are_prefixes_doubtful; /* the kernel has those of an update that was given up */
 	struct { char name[64]; uint64_t signature; } group_ids[GROUP_IDS_MAX];
 	unsigned group_id_count;
 	struct hosts_text hosts[2 * CONFIG_HOSTS_MAX]; /* of the configuration in force and of the one being made */

@@ -63,7 +63,7 @@ static void resolve_target(struct worker *w, const struct ask *a, const struct n
 {
 	const struct policy *p = w->snap->policy;
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
-	policy_judge(p, index_generation(policy_index(p)), target, &who, &w->judged[0]);
+	policy_judge(p, policy_generation(p), target, &who, &w->judged[0]);
 	policy_steer(p, &a->groups, a->client.is_local, w->judged, 1, &w->steered);
 	int group = choose_group(w, target, w->steered.way);
 	if (group < 0) {

@@ -206,7 +206,7 @@ static bool refuse_rebinding(struct worker *w, const struct ask *a, const struct
 void judge_view(struct worker *w, const struct ask *a, struct query *q, const struct view *v)
 {
 	const struct policy *p = w->snap->policy;
-	uint64_t gen = index_generation(policy_index(p));
+	uint64_t gen = policy_generation(p);
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
 	for (unsigned i = v->judged; i < v->chain_len; i++) {
 		/* A name further down was met as the target of an alias: that is what $dnstype=CNAME rules speak of. */

@@ -61,7 +61,7 @@ static bool refuse_kind(struct worker *w, const struct ask *a)
 static void resolve(struct worker *w, struct ask *a)
 {
 	const struct policy *p = w->snap->policy;
-	uint64_t gen = index_generation(policy_index(p));
+	uint64_t gen = policy_generation(p);
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
 	policy_judge(p, gen, &a->q.qname, &who, &w->judged[0]);
 	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
