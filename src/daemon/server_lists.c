@@ -240,14 +240,30 @@ static void tell_parent(struct server *s, enum ipc_type type, uint32_t serial, i
 		log_error("the parent cannot be told: %s", nw_strerror(r));
 }
 
+/* Everything as before the configuration being made; where that fails it must not be left half made, since its lists have other numbers. */
+static void abandon(struct server *s)
+{
+	snapshot_free(s->next, true);
+	s->next = NULL;
+	local_abandon(s);
+	local_follow(s); /* hosts files were read on the way */
+	if (s->now) {
+		/* Lists keep their place by the configuration in force. */
+		uint16_t slots[CONFIG_LISTS_MAX];
+		lists_plan(s->lists, s->now->config, slots);
+		lists_forget_old(s->lists);
+		sets_send_prefixes(s, s->now, -1, false);
+	}
+	hosts_forget(s);
+}
+
 static void run_plan(struct server *s, struct job *j)
 {
 	struct config_job *p = (struct config_job *)j;
 	struct snapshot *n = calloc(1, sizeof *n);
-	if (s->next) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
-	}
+	bool was_planned = s->next != NULL;
+	snapshot_free(s->next, true);
+	s->next = NULL;
 	bool restored[CONFIG_LISTS_MAX] = { false };
 	int r = n ? lists_plan(s->lists, p->config, n->slots) : -ENOMEM;
 	if (r == 0 && !s->is_restored) {
@@ -257,6 +273,8 @@ static void run_plan(struct server *s, struct job *j)
 	if (r < 0) {
 		free(n);
 		config_free(p->config);
+		if (was_planned)
+			abandon(s);
 		tell_parent(s, IPC_PREPARED, p->serial, r, "the lists of the new configuration do not fit");
 	} else {
 		n->config = p->config;
@@ -324,8 +342,7 @@ static void run_finish(struct server *s, struct job *j)
 		return;
 	struct snapshot *n = snapshot_new(s, s->next->config, serial, s->next->slots, 0);
 	if (!n) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
+		abandon(s);
 		tell_parent(s, IPC_PREPARED, serial, -ENOMEM, "out of memory");
 		return;
 	}
@@ -333,8 +350,7 @@ static void run_finish(struct server *s, struct job *j)
 	s->next = n;
 	int local = local_prepare(s, n->config);
 	if (local < 0) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
+		abandon(s);
 		tell_parent(s, IPC_PREPARED, serial, local, "the local names do not fit into memory");
 		return;
 	}
@@ -380,20 +396,8 @@ static void run_commit(struct server *s, struct job *j)
 static void run_abandon(struct server *s, struct job *j)
 {
 	free(j);
-	if (!s->next)
-		return;
-	snapshot_free(s->next, true);
-	s->next = NULL;
-	local_abandon(s);
-	local_follow(s); /* hosts files were read on the way */
-	if (s->now) {
-		/* Lists keep their place by the configuration in force. */
-		uint16_t slots[CONFIG_LISTS_MAX];
-		lists_plan(s->lists, s->now->config, slots);
-		lists_forget_old(s->lists);
-		sets_send_prefixes(s, s->now, -1, false);
-	}
-	hosts_forget(s);
+	if (s->next)
+		abandon(s);
 }
 
 static void run_resend(struct server *s, struct job *j)
