@@ -93,6 +93,7 @@ struct server {
 	unsigned hosts_count;
 	bool are_hosts_newer;       /* than the table in force */
 	struct local *local_next;   /* of the configuration being made */
+	uint64_t names_left_out;    /* of the table in force, for want of room */
 
 	/* Snapshots that verbs look at: a count under a mutex, so that one is freed only when nobody looks. */
 	pthread_mutex_t snap_lock;
@@ -129,6 +130,7 @@ struct lists_hooks server_hooks(struct server *s);
 void hosts_take(struct server *s, const struct ipc_msg *m, int fd);      /* main thread; takes fd */
 const struct hosts_text *hosts_find(const struct server *s, const char *path); /* compiler thread: NULL: not there, so no names */
 void hosts_forget(struct server *s);                                     /* compiler thread: texts that the configuration in force does not name */
+void hosts_say(struct server *s);                                        /* compiler thread: sets or clears the alarm */
 
 /* server_local.c, compiler thread */
 int local_prepare(struct server *s, const struct config *c); /* makes the table of a configuration being made; 0, -ENOMEM, NW_EFULL */
