@@ -9,6 +9,7 @@
 #include "daemon/ipc.h"
 #include "daemon/server.h"
 #include "dns/worker.h"
+#include "policy/list_text.h"
 #include "policy/lists.h"
 #include "stat/alarms.h"
 #include "steer/holds.h"
@@ -16,7 +17,7 @@
 #include "steer/link.h"
 
 enum { HOSTS_FILE_MAX = 64 << 20 /* bytes */, HOSTS_ALL_MAX = 256 << 20 };
-enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
+enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, GROUP_IDS_MAX = 4096 };
 
 struct server;
 struct job {
