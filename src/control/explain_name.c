@@ -21,7 +21,7 @@ static uint32_t now_s(void)
 
 static void judge(struct explain *x)
 {
-	uint64_t gen = index_generation(policy_index(x->policy));
+	uint64_t gen = policy_generation(x->policy);
 	struct policy_ask who = { .qtype = x->qtype, .client = &x->client, .groups = &x->groups };
 	for (unsigned i = 0; i < x->chain_len; i++) {
 		who.qtype = i ? RR_CNAME : x->qtype;

@@ -67,7 +67,7 @@ json_t *explain_entry(struct explain *x, unsigned list, unsigned name)
 	struct name entry;
 	unsigned label = 0;
 	name_hash(n, index_seed(ix), hashes);
-	unsigned kinds = index_decides(ix, index_generation(ix), n, hashes, x->snap->slots[list], &label);
+	unsigned kinds = index_decides(ix, policy_generation(x->policy), n, hashes, x->snap->slots[list], &label);
 	json_t *j = json_pack("{s:o, s:o}", "list", control_text(x->snap->config->lists[list].name), "name",
 	        control_text(name_to_text(text, n->wire)));
 	struct policy_ask who = { .qtype = name ? RR_CNAME : x->qtype, .client = &x->client, .groups = &x->groups };

@@ -14,9 +14,11 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/err.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "daemon/parent_private.h"
+#include "policy/list_text.h"
 
 enum { SETTLE_MS = 12, SETTLE_MAX_MS = 200, POLL_MS = 5000 };
 
@@ -124,21 +126,38 @@ void files_configure(struct parent *p, const struct config *c)
 	follow_configure(p);
 }
 
+static int open_regular(const char *path, bool *ret_other)
+{
+	struct stat st = { 0 };
+	int fd = open_followed(path);
+	*ret_other = false;
+	if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	*ret_other = true;
+	return S_ISDIR(st.st_mode) ? -ENOENT : -EINVAL;
+}
+
 int files_open_regular(const char *path, const char *what)
 {
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0) {
-		int r = -errno;
-		log_warn("%s %s: %s", what, path, strerror(-r));
-		return r;
-	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	bool is_other;
+	int fd = open_regular(path, &is_other);
+	if (is_other)
 		log_warn("%s %s is not a regular file", what, path);
-		close(fd);
-		return S_ISDIR(st.st_mode) ? -ENOENT : -EINVAL;
-	}
+	else if (fd == NW_EREFUSED)
+		log_warn("%s %s: a symbolic link that is not root's leads to what its owner may not read. Mend: `chown -h root` the link, or let all read the file", what, path);
+	else if (fd < 0)
+		log_warn("%s %s: %s", what, path, nw_strerror(fd));
 	return fd;
+}
+
+bool files_can_be_opened(const char *path)
+{
+	bool is_other;
+	int fd = open_regular(path, &is_other);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 static void send_file(struct parent *p, const char *list, unsigned at, unsigned total, enum ipc_list_reason reason, const char *path, int fd)
@@ -194,6 +213,12 @@ void files_send(struct parent *p, const struct config *c, unsigned list, enum ip
 	}
 	bool has_unreadable = unreadable.error != 0;
 	unsigned files = (unsigned)found.gl_pathc, total = files + has_unreadable + (l->entry_count > 0);
+	if (total > LIST_FILES_MAX) {
+		log_warn("list `%s`: its patterns match %u files, a list may have %d", l->name, files, LIST_FILES_MAX);
+		send_file(p, l->name, 0, 1, reason, l->files[0], NW_EFULL);
+		globfree(&found);
+		return;
+	}
 	for (unsigned i = 0; i < files; i++) {
 		int fd = files_open_regular(found.gl_pathv[i], "list file");
 		send_file(p, l->name, i, total, reason, found.gl_pathv[i], fd);

@@ -50,11 +50,15 @@ static void send_hosts_file(struct parent *p, struct host_watch *w, const char *
 		log_error("the server did not take the hosts file %s", path);
 		w->signature = 0;
 	}
-	/* One that is there but cannot be opened is tried again at the next look. */
-	if (fd < 0 && fd != -ENOENT && fd != -EINVAL)
-		w->signature = 0;
+	w->error = fd < 0 && fd != -ENOENT ? fd : 0;
 	if (fd >= 0)
 		close(fd);
+}
+
+/* One that is there but could not be opened is tried at every look, and said once. */
+static bool is_hosts_due(const struct host_watch *w, const char *path)
+{
+	return files_signature(path, 1) != w->signature || (w->error && files_can_be_opened(path));
 }
 
 void follow_send_hosts(struct parent *p, const struct config *c, enum ipc_list_reason reason)
@@ -63,7 +67,7 @@ void follow_send_hosts(struct parent *p, const struct config *c, enum ipc_list_r
 	unsigned total = 0, at = 0;
 	hosts_adopt(p, c);
 	for (unsigned i = 0; i < c->local.host_count; i++) {
-		is_due[i] = reason == LIST_AT_CONFIG || files_signature(c->local.hosts[i], 1) != p->follow.hosts[i].signature;
+		is_due[i] = reason == LIST_AT_CONFIG || is_hosts_due(&p->follow.hosts[i], c->local.hosts[i]);
 		total += is_due[i];
 	}
 	for (unsigned i = 0; i < c->local.host_count; i++)

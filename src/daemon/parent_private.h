@@ -47,7 +47,7 @@ struct list_watch {
 };
 
 /* A hosts file as it was when the server got it. */
-struct host_watch { uint64_t path /* its hash */, signature /* 0: to be sent again */; };
+struct host_watch { uint64_t path /* its hash */, signature /* 0: to be sent again */; int error /* it could not be opened, which was said */; };
 struct follow {
 	struct host_watch hosts[CONFIG_HOSTS_MAX];
 	unsigned host_count;
@@ -126,7 +126,10 @@ void files_event(struct parent *p, uint64_t now_ms);
 uint64_t files_turn(struct parent *p, uint64_t now_ms);         /* sends settled changes; returns when to call again */
 void files_watch(struct parent *p, const char *path);           /* its directory, and where it leads as a symbolic link */
 uint64_t files_signature(const char *path, uint64_t seed);      /* of path, inode, size, time; follows symbolic links */
-int files_open_regular(const char *path, const char *what);     /* a descriptor or -errno, logged; -ENOENT: no file, or a directory */
+int files_open_regular(const char *path, const char *what);     /* a descriptor or an error, logged; -ENOENT: no file, or a directory */
+bool files_can_be_opened(const char *path);                     /* would give a descriptor */
+/* open.c: to be read. A descriptor, -errno, or NW_EREFUSED: a link leads to what its owner may not read. */
+int open_followed(const char *path);
 /* follow.c */
 void follow_configure(struct parent *p);                        /* another configuration is in force */
 void follow_links_changed(struct parent *p);                    /* our own addresses may be others */

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/server_private.h"
+#include "local/local.h"
 
 /* --- main thread --- */
 
@@ -121,14 +122,15 @@ static void take_file(struct server *s, const char *path, int fd)
 		return;
 	}
 	t->error = fd >= 0 ? text_read(s, t, fd) : fd;
+	/* After a failure the text is the one it was, and so is the table. */
+	s->are_hosts_newer |= !t->error || (t->error == -ENOENT && t->len);
 	if (t->error == -ENOENT) {
 		text_drop(t);
 		t->error = 0;
 	}
-	s->are_hosts_newer = true;
 }
 
-static void say_what_fails(struct server *s)
+void hosts_say(struct server *s)
 {
 	for (unsigned i = 0; i < s->hosts_count; i++) {
 		const struct hosts_text *t = &s->hosts[i];
@@ -138,7 +140,10 @@ static void say_what_fails(struct server *s)
 			t->error == NW_ETOOLONG ? "a file may have 64 MiB, all together 256 MiB" : "look at the file and its permissions");
 		return;
 	}
-	alarm_clear(s->alarms, "hosts");
+	if (s->names_left_out)
+		alarm_set(s->alarms, "hosts", "%llu names of hosts files are not answered here: more than %d do not fit. Mend: block names by a list, which has room; the log says where", (unsigned long long)s->names_left_out, LOCAL_NAMES_MAX);
+	else
+		alarm_clear(s->alarms, "hosts");
 }
 
 static void run_hosts(struct server *s, struct job *j)
@@ -146,7 +151,7 @@ static void run_hosts(struct server *s, struct job *j)
 	struct hosts_job *o = (struct hosts_job *)j;
 	for (unsigned i = 0; i < o->count; i++)
 		take_file(s, o->files[i].path, o->files[i].fd);
-	say_what_fails(s);
+	hosts_say(s);
 	if (o->reason != LIST_AT_CONFIG)
 		local_follow(s);
 	job_free(o);
@@ -172,5 +177,5 @@ void hosts_forget(struct server *s)
 		free(t->path);
 		*t = s->hosts[--s->hosts_count];
 	}
-	say_what_fails(s);
+	hosts_say(s);
 }

@@ -113,7 +113,8 @@ static void close_rules(struct server *s, struct snapshot *n)
 			}
 }
 
-static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_t serial, const uint16_t *slots)
+/* gen: of the index, the least the policy judges by; 0: as it is. */
+static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_t serial, const uint16_t *slots, uint64_t gen)
 {
 	struct snapshot *n = calloc(1, sizeof *n);
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
@@ -131,6 +132,7 @@ static struct snapshot *snapshot_new(struct server *s, struct config *c, uint32_
 		snapshot_free(n, false);
 		return NULL;
 	}
+	policy_set_generation(n->policy, gen);
 	close_rules(s, n);
 	for (unsigned i = 0; i < c->upstream_count; i++)
 		n->group_id[i] = group_id(s, c, &c->upstreams[i]);
@@ -157,21 +159,22 @@ static void switch_to(struct server *s, struct snapshot *n)
 	snapshot_free(old, is_config_new);
 }
 
-/* The index or prefixes changed under the rules: the same configuration, compiled again. */
-static int refresh(struct server *s)
+/* The index or prefixes changed under the rules: the same configuration, compiled again. All of it or nothing. One being made has no policy before FINISH. */
+static int refresh(struct server *s, uint64_t gen)
 {
-	if (s->now) {
-		struct snapshot *n = snapshot_new(s, s->now->config, s->now->serial, s->now->slots);
-		if (!n)
-			return -ENOMEM;
-		switch_to(s, n);
+	bool has_next = s->next && s->next->policy;
+	struct snapshot *now = s->now ? snapshot_new(s, s->now->config, s->now->serial, s->now->slots, gen) : NULL;
+	struct snapshot *next = has_next ? snapshot_new(s, s->next->config, s->next->serial, s->next->slots, gen) : NULL;
+	if ((s->now && !now) || (has_next && !next)) {
+		snapshot_free(now, false);
+		snapshot_free(next, false);
+		return -ENOMEM;
 	}
-	if (s->next) {
-		struct snapshot *n = snapshot_new(s, s->next->config, s->next->serial, s->next->slots);
-		if (!n)
-			return -ENOMEM;
+	if (now)
+		switch_to(s, now);
+	if (next) {
 		snapshot_free(s->next, false);
-		s->next = n;
+		s->next = next;
 	}
 	return 0;
 }
@@ -203,11 +206,14 @@ static void on_after_publish(void *ctx, const struct list_update *u)
 	sets_release(s, u, n);
 }
 
-static void on_index_swapped(void *ctx, struct index *new_index)
+static int on_index_swapped(void *ctx, struct index *new_index, uint64_t gen)
 {
+	struct server *s = ctx;
 	(void)new_index;
-	if (refresh(ctx) < 0)
-		log_error("out of memory: policies still judge by the names and prefixes of before");
+	int r = refresh(s, gen);
+	/* The kernel has the prefixes of the update that is now given up. */
+	s->are_prefixes_doubtful |= r < 0;
+	return r;
 }
 
 static void on_alarm(void *ctx, const char *key, const char *text)
@@ -237,14 +243,30 @@ static void tell_parent(struct server *s, enum ipc_type type, uint32_t serial, i
 		log_error("the parent cannot be told: %s", nw_strerror(r));
 }
 
+/* Everything as before the configuration being made; where that fails it must not be left half made, since its lists have other numbers. */
+static void abandon(struct server *s)
+{
+	snapshot_free(s->next, true);
+	s->next = NULL;
+	local_abandon(s);
+	local_follow(s); /* hosts files were read on the way */
+	if (s->now) {
+		/* Lists keep their place by the configuration in force. */
+		uint16_t slots[CONFIG_LISTS_MAX];
+		lists_plan(s->lists, s->now->config, slots);
+		lists_forget_old(s->lists);
+		sets_send_prefixes(s, s->now, -1, false);
+	}
+	hosts_forget(s);
+}
+
 static void run_plan(struct server *s, struct job *j)
 {
 	struct config_job *p = (struct config_job *)j;
 	struct snapshot *n = calloc(1, sizeof *n);
-	if (s->next) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
-	}
+	bool was_planned = s->next != NULL;
+	snapshot_free(s->next, true);
+	s->next = NULL;
 	bool restored[CONFIG_LISTS_MAX] = { false };
 	int r = n ? lists_plan(s->lists, p->config, n->slots) : -ENOMEM;
 	if (r == 0 && !s->is_restored) {
@@ -254,6 +276,8 @@ static void run_plan(struct server *s, struct job *j)
 	if (r < 0) {
 		free(n);
 		config_free(p->config);
+		if (was_planned)
+			abandon(s);
 		tell_parent(s, IPC_PREPARED, p->serial, r, "the lists of the new configuration do not fit");
 	} else {
 		n->config = p->config;
@@ -297,7 +321,7 @@ static void run_offer(struct server *s, struct job *j)
 	} else {
 		o->result = lists_offer(s->lists, (unsigned)list, o->files, o->count, o->reason == LIST_ASKED_ACCEPT, &o->report);
 		/* A list that had no text may have one now: the rules it kept closed open. */
-		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s) == 0)
+		if (o->result >= 0 && s->now && s->now->has_closed_rules && refresh(s, 0) == 0)
 			sets_send_prefixes(s, s->now, -1, false);
 	}
 	char prefix[96];
@@ -319,10 +343,9 @@ static void run_finish(struct server *s, struct job *j)
 	free(p);
 	if (!s->next || s->next->serial != serial)
 		return;
-	struct snapshot *n = snapshot_new(s, s->next->config, serial, s->next->slots);
+	struct snapshot *n = snapshot_new(s, s->next->config, serial, s->next->slots, 0);
 	if (!n) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
+		abandon(s);
 		tell_parent(s, IPC_PREPARED, serial, -ENOMEM, "out of memory");
 		return;
 	}
@@ -330,8 +353,7 @@ static void run_finish(struct server *s, struct job *j)
 	s->next = n;
 	int local = local_prepare(s, n->config);
 	if (local < 0) {
-		snapshot_free(s->next, true);
-		s->next = NULL;
+		abandon(s);
 		tell_parent(s, IPC_PREPARED, serial, local, "the local names do not fit into memory");
 		return;
 	}
@@ -377,20 +399,8 @@ static void run_commit(struct server *s, struct job *j)
 static void run_abandon(struct server *s, struct job *j)
 {
 	free(j);
-	if (!s->next)
-		return;
-	snapshot_free(s->next, true);
-	s->next = NULL;
-	local_abandon(s);
-	local_follow(s); /* hosts files were read on the way */
-	if (s->now) {
-		/* Lists keep their place by the configuration in force. */
-		uint16_t slots[CONFIG_LISTS_MAX];
-		lists_plan(s->lists, s->now->config, slots);
-		lists_forget_old(s->lists);
-		sets_send_prefixes(s, s->now, -1, false);
-	}
-	hosts_forget(s);
+	if (s->next)
+		abandon(s);
 }
 
 static void run_resend(struct server *s, struct job *j)
@@ -447,6 +457,15 @@ void server_offer(struct server *s, struct list_job *o)
 	queue_push(&s->compile_jobs, &o->job);
 }
 
+static void run_one(struct server *s, struct job *j)
+{
+	j->run(s, j);
+	if (s->are_prefixes_doubtful && s->now) {
+		s->are_prefixes_doubtful = false;
+		sets_send_prefixes(s, s->now, -1, false);
+	}
+}
+
 /* A list that changes while a configuration is being made is looked at after it: numbers of lists belong to a configuration. */
 static void run_job(struct server *s, struct job *j)
 {
@@ -456,12 +475,12 @@ static void run_job(struct server *s, struct job *j)
 		s->deferred_last = &j->next;
 		return;
 	}
-	j->run(s, j);
+	run_one(s, j);
 	while (!s->next && s->deferred) {
 		struct job *d = s->deferred;
 		if (!(s->deferred = d->next))
 			s->deferred_last = &s->deferred;
-		d->run(s, d);
+		run_one(s, d);
 	}
 }
 

@@ -28,6 +28,10 @@ static int make(struct server *s, const struct config *c, struct local **ret)
 
 static void publish(struct server *s, struct local *l)
 {
+	struct local_stat st;
+	local_stat(l, &st);
+	s->names_left_out = st.left_out;
+	hosts_say(s);
 	const struct local *old = atomic_exchange_explicit(&s->worker_shared.local, l, memory_order_acq_rel);
 	rcu_wait();
 	local_free((struct local *)(uintptr_t)old);

@@ -9,6 +9,7 @@
 #include "daemon/ipc.h"
 #include "daemon/server.h"
 #include "dns/worker.h"
+#include "policy/list_text.h"
 #include "policy/lists.h"
 #include "stat/alarms.h"
 #include "steer/holds.h"
@@ -16,7 +17,7 @@
 #include "steer/link.h"
 
 enum { HOSTS_FILE_MAX = 64 << 20 /* bytes */, HOSTS_ALL_MAX = 256 << 20 };
-enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, LIST_FILES_MAX = 4096, GROUP_IDS_MAX = 4096 };
+enum { CONTROL_JOBS_MAX = 64, WAY_SOCKETS_KEPT = 64, GROUP_IDS_MAX = 4096 };
 
 struct server;
 struct job {
@@ -86,12 +87,14 @@ struct server {
 	struct snapshot *now, *next;
 	struct job *deferred, **deferred_last; /* jobs that wait for the configuration being made */
 	bool is_restored;
+	bool are_prefixes_doubtful; /* the kernel has those of an update that was given up */
 	struct { char name[64]; uint64_t signature; } group_ids[GROUP_IDS_MAX];
 	unsigned group_id_count;
 	struct hosts_text hosts[2 * CONFIG_HOSTS_MAX]; /* of the configuration in force and of the one being made */
 	unsigned hosts_count;
 	bool are_hosts_newer;       /* than the table in force */
 	struct local *local_next;   /* of the configuration being made */
+	uint64_t names_left_out;    /* of the table in force, for want of room */
 
 	/* Snapshots that verbs look at: a count under a mutex, so that one is freed only when nobody looks. */
 	pthread_mutex_t snap_lock;
@@ -128,6 +131,7 @@ struct lists_hooks server_hooks(struct server *s);
 void hosts_take(struct server *s, const struct ipc_msg *m, int fd);      /* main thread; takes fd */
 const struct hosts_text *hosts_find(const struct server *s, const char *path); /* compiler thread: NULL: not there, so no names */
 void hosts_forget(struct server *s);                                     /* compiler thread: texts that the configuration in force does not name */
+void hosts_say(struct server *s);                                        /* compiler thread: sets or clears the alarm */
 
 /* server_local.c, compiler thread */
 int local_prepare(struct server *s, const struct config *c); /* makes the table of a configuration being made; 0, -ENOMEM, NW_EFULL */

@@ -132,7 +132,7 @@ static void refill_answer(void *ctx, const struct cache_answer *a)
 	}
 	if (!is_met)
 		return;
-	uint64_t gen = index_generation(policy_index(g->snap->policy));
+	uint64_t gen = policy_generation(g->snap->policy);
 	uint32_t need_s = answer_need(a, g->now_s, c->server.element_min_s);
 	for (unsigned i = 0; i < n; i++) {
 		struct judged_name judged;
@@ -247,7 +247,7 @@ void sets_release(struct server *s, const struct list_update *u, const struct sn
 	struct hash_set changed = { 0 };
 	if (!r || (!u->is_whole && !u->removed_count))
 		goto out;
-	*r = (struct releasing){ .s = s, .snap = snap, .gen = index_generation(policy_index(snap->policy)) };
+	*r = (struct releasing){ .s = s, .snap = snap, .gen = policy_generation(snap->policy) };
 	if (!u->is_whole && hash_set_make(&changed, u->removed, u->removed_count, s->worker_shared.name_seed) == 0)
 		r->changed = &changed;
 	/* The stamp is read before the walk: whatever is asked for later is not deleted. */
@@ -393,7 +393,7 @@ static void restore_record(void *ctx, const struct holds_file_record *rec)
 	const struct cfg_steer *rule = rule_by_id(c, rec->rule_id, &at);
 	if (!rule || name_from_wire(&g->names[0], rec->name, rec->name_len) < 0 || policy_is_never_steered(c, rule, &rec->addr))
 		return;
-	policy_judge(g->snap->policy, index_generation(policy_index(g->snap->policy)), &g->names[0], NULL, &judged);
+	policy_judge(g->snap->policy, policy_generation(g->snap->policy), &g->names[0], NULL, &judged);
 	policy_fills(g->snap->policy, &judged, rules);
 	if (rule_is_set(rules, at))
 		gather(g, rule->id, &rec->addr, &g->names[0], rec->left_s + c->server.element_min_s);

@@ -153,7 +153,7 @@ static bool ask_anew(struct worker *w, struct query *q)
 		return false;
 	classify_again(w, q);
 	struct policy_ask who = { .qtype = q->ask.q.qtype, .client = &q->ask.client, .groups = &q->ask.groups };
-	policy_judge(p, index_generation(policy_index(p)), &q->ask.q.qname, &who, &w->judged[0]);
+	policy_judge(p, policy_generation(p), &q->ask.q.qname, &who, &w->judged[0]);
 	policy_steer(p, &q->ask.groups, q->ask.client.is_local, w->judged, 1, &w->steered);
 	int group = choose_group(w, &q->ask.q.qname, w->steered.way);
 	if (group < 0)

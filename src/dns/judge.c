@@ -159,7 +159,7 @@ void query_barrier_done(struct worker *w, struct query *q)
 	if (q->has_failed || (!q->held && !q->copy_len) || !view_parked(w, q, &v)) {
 		count(w, C_BARRIER_FAILED);
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, q->is_full ? "the address sets are full" : "addresses could not be put into the kernel's set");
-	} else if (q->config_serial != w->snap->serial || q->gen != index_generation(policy_index(w->snap->policy))) {
+	} else if (q->config_serial != w->snap->serial || q->gen != policy_generation(w->snap->policy)) {
 		/* Lists or rules changed while it waited: it leaves as they say now. */
 		classify_again(w, q);
 		judge_view(w, a, NULL, &v);
@@ -214,7 +214,7 @@ bool block_target(struct worker *w, const struct ask *a, const struct name *cons
 {
 	const struct policy *p = w->snap->policy;
 	struct policy_ask who = { .qtype = RR_CNAME, .client = &a->client, .groups = &a->groups };
-	w->judged_gen = index_generation(policy_index(p));
+	w->judged_gen = policy_generation(p);
 	for (unsigned i = 0; i < names_count; i++) {
 		who.qtype = name_equal(names[i], &a->q.qname) ? a->q.qtype : RR_CNAME;
 		policy_judge(p, w->judged_gen, names[i], &who, &w->judged[i]);
@@ -249,7 +249,7 @@ static void judge_names(struct worker *w, const struct ask *a, const struct view
 	const struct policy *p = w->snap->policy;
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
 	if (!v->judged)
-		w->judged_gen = index_generation(policy_index(p));
+		w->judged_gen = policy_generation(p);
 	for (unsigned i = v->judged; i < v->chain_len; i++) {
 		/* A name further down was met as the target of an alias: that is what $dnstype=CNAME rules speak of. */
 		who.qtype = i ? RR_CNAME : a->q.qtype;

@@ -62,7 +62,7 @@ static void resolve(struct worker *w, struct ask *a)
 {
 	const struct policy *p = w->snap->policy;
 	struct policy_ask who = { .qtype = a->q.qtype, .client = &a->client, .groups = &a->groups };
-	w->judged_gen = index_generation(policy_index(p));
+	w->judged_gen = policy_generation(p);
 	policy_judge(p, w->judged_gen, &a->q.qname, &who, &w->judged[0]);
 	struct verdict v = policy_filter(p, &a->groups, w->shared->pause, w->now_s, w->judged, 1, NULL, 0);
 	if (block(w, a, &v))

@@ -19,6 +19,7 @@ struct hosts {
 	uint32_t bad_line, bad_column;
 	const char *bad_why;
 	bool is_bad; /* this line */
+	uint32_t full_line; /* the first that was left out; 0: none */
 };
 
 static bool is_blank(char c)
@@ -68,9 +69,13 @@ static int add(struct hosts *h, const struct name *n, size_t column, bool is_fir
 	uint32_t *first, index;
 	int r = store_name(h->b, n, &first);
 
-	if (r < 0)
-		return r;
-	r = store_record(h->b, first, &rec, &index);
+	if (r >= 0)
+		r = store_record(h->b, first, &rec, &index);
+	if (r == NW_EFULL) {
+		h->full_line = h->full_line ? h->full_line : h->line;
+		h->b->l->stat.left_out++;
+		return 0;
+	}
 	if (r == NW_ETOOLONG || r == NW_EREFUSED) {
 		bad(h, column,
 		        r == NW_ETOOLONG ? "the name has too many addresses already" : "the name is an alias (CNAME) already");
@@ -193,6 +198,11 @@ int hosts_read(struct build *b, const struct local_text *t)
 
 		report_add(
 		        b->report, false, &p, "%s; lines left out, whole or in part: %llu", h.bad_why, (unsigned long long)h.bad);
+	}
+	if (h.full_line && b->report) {
+		struct place p = {.file = t->path, .line = (int)h.full_line, .column = 1};
+
+		report_add(b->report, false, &p, "%u names are known already, and no more fit; names from here on are left out", b->name_count);
 	}
 	return r < 0 ? r : 0;
 }

@@ -15,7 +15,7 @@ struct local_text { const char *path; const char *bytes; size_t len; }; /* of on
 /* A table grows to so many names (and as many records), a name to so many records. What hosts files say is given out for LOCAL_HOSTS_TTL_S, what is not
  * there is denied for LOCAL_NEGATIVE_TTL_S; special-use names stay what they are: LOCAL_SPECIAL_TTL_S. */
 enum { LOCAL_NAMES_MAX = 4 << 20, LOCAL_NAME_RECORDS_MAX = 112, LOCAL_CHAIN_MAX = 8, LOCAL_HOSTS_TTL_S = 60, LOCAL_NEGATIVE_TTL_S = 60, LOCAL_SPECIAL_TTL_S = 3600 };
-/* Lines that are not understood are passed over and counted, the first of them reported with its place (warnings). seed: the callers' hashes are made
+/* Names of hosts files past the limit are left out and counted; lines that are not understood are passed over and counted, the first of them reported with its place (warnings). seed: the callers' hashes are made
  * with it. Nothing of c or texts is referred to afterwards. r may be NULL. 0, -ENOMEM, NW_EFULL. */
 int local_new(struct local **ret, const struct config *c, const struct local_text *texts, unsigned count, uint64_t seed, struct report *r);
 void local_free(struct local *l); /* takes NULL */
@@ -40,5 +40,5 @@ void local_find(const struct local *l, const struct name *qname, const uint64_t 
  * behind 64:ff9b::/96. Names at and under local.domain and `allow` may; what counts is the question's name. */
 bool local_is_rebinding(const struct local *l, const struct name *const *chain, unsigned chain_len, const struct addr *addrs, unsigned addr_count);
 
-struct local_stat { uint64_t names /* that have records */, records, bad_lines, memory_bytes; };
+struct local_stat { uint64_t names /* that have records */, records, bad_lines, left_out /* names of hosts files past LOCAL_NAMES_MAX */, memory_bytes; };
 void local_stat(const struct local *l, struct local_stat *ret);

@@ -88,6 +88,7 @@ static inline struct pooled *pooled_at(const struct local *l, uint32_t place)
 }
 
 /* --- store.c: 0 or positive, -ENOMEM, NW_EFULL --- */
+extern uint32_t local_names_max; /* LOCAL_NAMES_MAX; tests lower it */
 int store_scope(struct build *b, const struct name *n, struct scope **ret); /* *ret: until the next */
 int store_name(struct build *b, const struct name *n, uint32_t **ret_first); /* *ret_first: until the next */
 struct new_record {

@@ -44,6 +44,8 @@ int store_scope(struct build *b, const struct name *n, struct scope **ret)
 	return 0;
 }
 
+uint32_t local_names_max = LOCAL_NAMES_MAX;
+
 /* 1: it was not there. */
 static int put_name(struct build *b, const struct name *n, uint32_t **ret)
 {
@@ -52,7 +54,20 @@ static int put_name(struct build *b, const struct name *n, uint32_t **ret)
 	if (r < 0 || **ret != FRESH)
 		return r;
 	**ret = NO_RECORD;
-	return ++b->name_count > LOCAL_NAMES_MAX ? NW_EFULL : 1;
+	b->name_count++;
+	return 1;
+}
+
+/* With those above it, which may have to exist, too: a name that was refused must not be there without records. */
+static bool has_room_for(const struct build *b, const struct name *n)
+{
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	uint32_t first;
+
+	if (b->name_count + n->labels <= local_names_max)
+		return true;
+	name_hash(n, b->l->seed, hashes);
+	return name_map_find_longest(b->l->names, n, hashes, 0, &first) == 0;
 }
 
 /* The label at which the highest scope begins that must know what exists below it; 0: there is none. */
@@ -74,7 +89,7 @@ int store_name(struct build *b, const struct name *n, uint32_t **ret_first)
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 	unsigned highest;
 	struct name above;
-	int r = put_name(b, n, ret_first);
+	int r = has_room_for(b, n) ? put_name(b, n, ret_first) : NW_EFULL;
 
 	if (r <= 0)
 		return r;
@@ -201,7 +216,7 @@ int store_record(struct build *b, uint32_t *first, const struct new_record *n, u
 	}
 	if (count >= LOCAL_NAME_RECORDS_MAX)
 		return NW_ETOOLONG;
-	if (l->record_count == LOCAL_NAMES_MAX)
+	if (l->record_count >= local_names_max)
 		return NW_EFULL;
 	r = grow(&l->records, &l->record_cap, l->record_count, sizeof *l->records);
 	if (r == 0)

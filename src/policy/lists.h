@@ -4,7 +4,7 @@
  *
  * An update: new text -> chunk hashes -> changed chunks only are parsed -> added and removed entries -> shrink-limit and
  * understood share checked -> index_begin/add/remove -> hooks.before_publish (addresses of cached answers enter the sets) ->
- * index_publish -> rcu_wait -> index_settle -> hooks.after_publish (holds that lost their name leave the sets) -> accepted text
+ * index_swapped (workers switched, where rules, prefixes or the index itself are new) -> index_publish -> rcu_wait -> index_settle -> hooks.after_publish (holds that lost their name leave the sets) -> accepted text
  * and journal written to `state`. */
 #pragma once
 #include <stdbool.h>
@@ -28,8 +28,10 @@ struct list_update { unsigned list; /* config index */ bool is_whole, are_prefix
 struct lists_hooks { void *ctx;
 	int (*before_publish)(void *ctx, const struct list_update *u); /* negative: the update is given up, the old state stays, and this is its result */
 	void (*after_publish)(void *ctx, const struct list_update *u);
-	void (*index_swapped)(void *ctx, struct index *index); /* a rebuilt index, or the same one when prefixes or rules of a list changed: publish a policy that uses
-	                                                        * it, lists_prefixes and lists_exprs; what it replaces is freed by lists after rcu_wait */
+	/* A rebuilt index, or the same one when prefixes or rules of a list changed: publish a policy that uses it, lists_prefixes and lists_exprs, and judges
+	 * by `gen`, which the index itself may reach only afterwards: policy_set_generation. What it replaces is freed by lists after rcu_wait. Negative: no
+	 * such policy could be made, none looks at the new ones; the update is given up as by before_publish. */
+	int (*index_swapped)(void *ctx, struct index *index, uint64_t gen);
 	void (*alarm)(void *ctx, const char *key, const char *text /* NULL: cleared */); }; /* keys: "state", "list:NAME" */
 
 /* state_fd: the state directory (list_state.h says what is kept there), not closed by lists; -1: memory only (an alarm says so). */

@@ -335,7 +335,17 @@ static struct list_update said(const struct update *u)
 	return ret;
 }
 
-/* From open to in force. In a copy the change is published at once: nobody looks at it before it takes the index's place. */
+static void give_up(struct update *u, struct index *old, struct prefixes *old_prefixes, struct exprs *old_exprs)
+{
+	u->l->index = old;
+	u->s->prefixes = old_prefixes;
+	u->s->exprs = old_exprs;
+	if (!u->copy)
+		index_abort(u->ix);
+}
+
+/* From open to in force. In a copy the change is published at once: nobody looks at it before it takes the index's place. Else whoever gets new rules or
+ * prefixes already judges by the generation to come, so that no reader sees a part of the update; the others follow when it is published. */
 static int publish(struct update *u, bool is_quiet)
 {
 	struct lists *l = u->l;
@@ -357,25 +367,20 @@ static int publish(struct update *u, bool is_quiet)
 	su = said(u);
 	if (!is_quiet && l->hooks.before_publish)
 		r = l->hooks.before_publish(l->hooks.ctx, &su);
+	if (r >= 0 && !is_quiet && l->hooks.index_swapped && (u->copy || u->are_prefixes_changed || u->are_rules_changed))
+		r = l->hooks.index_swapped(l->hooks.ctx, l->index, su.gen);
 	if (r < 0) {
-		l->index = old;
-		u->s->prefixes = old_prefixes;
-		u->s->exprs = old_exprs;
-		if (!u->copy)
-			index_abort(u->ix);
+		give_up(u, old, old_prefixes, old_exprs);
 		return r;
 	}
 	if (!u->copy)
 		index_publish(u->ix);
-	if (!is_quiet && l->hooks.index_swapped && (u->copy || u->are_prefixes_changed || u->are_rules_changed))
-		l->hooks.index_swapped(l->hooks.ctx, l->index);
 	rcu_wait();
 	if (u->copy)
 		index_free(old);
 	else
 		index_settle(u->ix);
 	u->copy = NULL;
-	su.gen = index_generation(l->index);
 	if (!is_quiet && l->hooks.after_publish)
 		l->hooks.after_publish(l->hooks.ctx, &su);
 	if (u->are_prefixes_changed) {

@@ -147,6 +147,18 @@ const struct index *policy_index(const struct policy *p)
 	return p->index;
 }
 
+uint64_t policy_generation(const struct policy *p)
+{
+	uint64_t gen = index_generation(p->index);
+
+	return gen < p->generation ? p->generation : gen;
+}
+
+void policy_set_generation(struct policy *p, uint64_t gen)
+{
+	p->generation = gen;
+}
+
 static enum answer answer_and(enum answer a, enum answer b)
 {
 	return a < b ? a : b;

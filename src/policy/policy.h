@@ -25,6 +25,11 @@ int policy_new(struct policy **ret, const struct config *c, struct index *ix, co
 void policy_free(struct policy *p);
 const struct config *policy_config(const struct policy *p);
 const struct index *policy_index(const struct policy *p);
+/* The generation of the index to judge by: read once per query and anew after every quiescent state, as index_generation. */
+uint64_t policy_generation(const struct policy *p);
+/* Before publishing only: the policy belongs to the index as it is from `gen` on, also while the index has not published that. Then names, rules and
+ * prefixes of one update count from the moment the policy does. */
+void policy_set_generation(struct policy *p, uint64_t gen);
 
 void policy_classify(const struct policy *p, const struct client *c, struct group_bits *ret);
 bool policy_allows(const struct policy *p, const struct client *c, const struct group_bits *g, const struct prefix *attached, unsigned attached_count); /* server.allow */

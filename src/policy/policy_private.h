@@ -16,6 +16,7 @@ struct rule {
 struct policy {
 	const struct config *config;
 	const struct index *index;
+	uint64_t generation; /* of the index, the least */
 	unsigned list_words, group_words; /* words of the bit sets in use */
 	struct rule *filters, *steers;    /* as in config */
 	uint16_t list_slot[CONFIG_LISTS_MAX];

@@ -130,7 +130,7 @@ static void offer(struct lists *l, unsigned list, const char *path, const char *
 	report_free(&r);
 }
 
-static void make_policy(struct world *w)
+static void make_policy(struct world *w, uint64_t gen)
 {
 	const struct prefixes *prefixes[CONFIG_LISTS_MAX];
 	const struct exprs *exprs[CONFIG_LISTS_MAX];
@@ -139,15 +139,17 @@ static void make_policy(struct world *w)
 	policy_free(w->snap.policy);
 	w->snap.policy = NULL;
 	assert_int_equal(policy_new(&w->snap.policy, w->snap.config, lists_index(w->env.lists), w->snap.slots, prefixes, exprs), 0);
+	policy_set_generation(w->snap.policy, gen);
 }
 
 /* As the server's hook: a grown index or changed prefixes need a policy over them. */
-static void on_index_swapped(void *ctx, struct index *ix)
+static int on_index_swapped(void *ctx, struct index *ix, uint64_t gen)
 {
 	struct world *w = ctx;
 	(void)ix;
 	if (w->snap.policy)
-		make_policy(w);
+		make_policy(w, gen);
+	return 0;
 }
 
 static void make_queries(struct world *w)
@@ -213,7 +215,7 @@ void world_begin(struct world *w)
 	offer(w->env.lists, 0, "/etc/nameway/vpn.txt", "# comment\nvpn.example\n=exact.example\nboth.example\n203.0.113.0/24\n");
 	offer(w->env.lists, 1, "/etc/nameway/ads.txt", "ads.example\n!ok.ads.example\n198.51.100.66\n");
 	offer(w->env.lists, 2, "/etc/nameway/mine.txt", "both.example\nfine.ads.example\n");
-	make_policy(w);
+	make_policy(w, 0);
 	assert_int_equal(cache_new(&w->env.cache, 8 << 20), 0);
 	assert_int_equal(holds_new(&w->env.holds, 1024), 0);
 	w->env.alarms = alarms_new();

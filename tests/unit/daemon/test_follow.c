@@ -16,8 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/err.h"
 #include "config/bundle.h"
 #include "daemon/parent_private.h"
+#include "policy/list_text.h"
 
 enum { SENT_MAX = 64, WAIT_MS = 10000 };
 
@@ -293,6 +295,130 @@ static void test_a_server_that_is_not_there_gets_nothing(void **state)
 	assert_int_equal(sent_count, 1);
 }
 
+/* One that cannot be opened is tried at every look, and sent when that changes something. */
+static void test_a_failure_is_said_once(void **state)
+{
+	(void)state;
+	look();
+	link_to("one.hosts", "one.hosts"); /* to itself */
+	sent_count = 0;
+	look();
+	assert_int_equal(sent_count, 1);
+	assert_int_equal(sent[0].m.result, -ELOOP);
+	look();
+	look();
+	assert_int_equal(sent_count, 1);
+	replace("one.hosts", "192.0.2.1 again\n");
+	expect_one("one.hosts", "192.0.2.1 again\n");
+}
+
+/* --- links --- */
+
+enum { SOMEBODY = 54321, ANOTHER = 54322 };
+
+static void own(const char *name, uid_t uid, mode_t mode)
+{
+	assert_int_equal(lchown(path_of(name), uid, 0), 0);
+	if (mode)
+		assert_int_equal(chmod(path_of(name), mode), 0);
+}
+
+static int opened(const char *name)
+{
+	int fd = files_open_regular(path_of(name), "list file");
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 ? 0 : fd;
+}
+
+static void test_links_of_others(void **state)
+{
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: only root can make links of others\n");
+		skip();
+	}
+	/* mkdtemp's directory itself is given, so its mode does not matter; links lead on inside it. */
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(path_of("more"), 0755), 0);
+	put("secret", "secret\n");
+	own("secret", 0, 0600);
+	put("open", "open\n");
+	own("open", 0, 0644);
+	put("theirs", "theirs\n");
+	own("theirs", SOMEBODY, 0600);
+	assert_int_equal(mkdir(path_of("closed"), 0700), 0);
+	put("closed/open", "open, but nobody gets there\n");
+	own("closed/open", 0, 0644);
+	assert_int_equal(opened("secret"), 0);
+	link_to("link", "secret");
+	assert_int_equal(opened("link"), 0); /* root's */
+	own("link", SOMEBODY, 0);
+	assert_int_equal(opened("link"), NW_EREFUSED);
+	assert_false(files_can_be_opened(path_of("link")));
+	link_to("outer", "link"); /* root's, to the other one's */
+	assert_int_equal(opened("outer"), NW_EREFUSED);
+	link_to("link", "open");
+	own("link", SOMEBODY, 0);
+	assert_int_equal(opened("link"), 0);
+	link_to("link", "theirs");
+	own("link", SOMEBODY, 0);
+	assert_int_equal(opened("link"), 0);
+	own("link", ANOTHER, 0);
+	assert_int_equal(opened("link"), NW_EREFUSED);
+	link_to("link", "closed/open");
+	own("link", SOMEBODY, 0);
+	assert_int_equal(opened("link"), NW_EREFUSED);
+	assert_int_equal(opened("closed/open"), 0);
+	/* A directory that is a link, absolute. */
+	link_to("link", dir);
+	own("link", SOMEBODY, 0);
+	assert_int_equal(opened("link/secret"), NW_EREFUSED);
+	assert_int_equal(opened("link/open"), 0);
+	assert_int_equal(opened("link/more/../open"), 0);
+	link_to("link", "open/x");
+	assert_int_equal(opened("link"), -ENOTDIR);
+	assert_int_equal(opened("nothing"), -ENOENT);
+	assert_int_equal(opened("more"), -ENOENT);
+	/* What was refused is found when it may be read, though its time is the same. */
+	link_to("one.hosts", "secret");
+	own("one.hosts", SOMEBODY, 0);
+	sent_count = 0;
+	look();
+	look();
+	assert_true(sent_count == 1 && sent[0].m.result == NW_EREFUSED);
+	own("secret", 0, 0644);
+	look();
+	assert_true(sent_count == 2 && sent[1].has_fd);
+	look();
+	assert_int_equal(sent_count, 2);
+}
+
+/* --- lists --- */
+
+static void test_a_list_of_too_many_files(void **state)
+{
+	const char *patterns[] = { "" };
+	char pattern[64], name[32];
+	struct cfg_list l = { .name = "many", .files = patterns, .file_count = 1 };
+	struct config c = { .lists = &l, .list_count = 1 };
+	(void)state;
+	assert_int_equal(mkdir(path_of("many"), 0700), 0);
+	snprintf(pattern, sizeof pattern, "%s/many/*", dir);
+	patterns[0] = pattern;
+	for (unsigned i = 0; i <= LIST_FILES_MAX; i++) {
+		snprintf(name, sizeof name, "many/%u", i);
+		put(name, "");
+	}
+	sent_count = 0;
+	files_send(&p, &c, 0, LIST_ASKED);
+	/* One message that says why: the server keeps what it has, and whoever asked is told. */
+	assert_int_equal(sent_count, 1);
+	assert_true(sent[0].m.type == IPC_LIST_FILE && sent[0].m.a == 0 && sent[0].m.b == 1 && sent[0].m.c == LIST_ASKED);
+	assert_int_equal(sent[0].m.result, NW_EFULL);
+	assert_string_equal(sent[0].m.name, "many");
+}
+
 /* --- resolv.conf --- */
 
 static void test_nothing_changed(void **state)
@@ -426,6 +552,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(test_all_at_a_configuration), TEST(test_changed_hosts), TEST(test_the_slow_look_sees_it_too), TEST(test_a_server_that_is_not_there_gets_nothing),
+		TEST(test_a_failure_is_said_once), TEST(test_links_of_others), TEST(test_a_list_of_too_many_files),
 		TEST(test_nothing_changed), TEST(test_changed_resolv_conf), TEST(test_changed_before_ready), TEST(test_waits_for_its_turn), TEST(test_a_failure_is_tried_again), TEST(test_entries_are_a_file),
 	};
 	return cmocka_run_group_tests_name("daemon follow", tests, NULL, NULL);

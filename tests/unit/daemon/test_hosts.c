@@ -23,6 +23,7 @@ static struct server s;
 static struct job *queued[8];
 static unsigned queued_count, tables;
 static int make_result;
+static uint64_t left_out;
 
 void queue_push(struct job_queue *q, struct job *j)
 {
@@ -46,6 +47,12 @@ int local_new(struct local **ret, const struct config *c, const struct local_tex
 	tables++;
 	*ret = l;
 	return 0;
+}
+
+void local_stat(const struct local *l, struct local_stat *ret)
+{
+	assert_non_null(l);
+	*ret = (struct local_stat){ .left_out = left_out };
 }
 
 void local_free(struct local *l)
@@ -135,6 +142,7 @@ static int set_up(void **state)
 	memset(&s, 0, sizeof s);
 	queued_count = tables = 0;
 	make_result = 0;
+	left_out = 0;
 	s.worker_shared.name_seed = 77;
 	s.alarms = alarms_new();
 	s.now = calloc(1, sizeof *s.now);
@@ -323,12 +331,52 @@ static void test_a_text_that_changes(void **state)
 	assert_string_equal(in_force(), "one=1;two=3;");
 }
 
+/* A file that fails at every look: its text did not change, so neither does the table. */
+static void test_a_failure_makes_no_table(void **state)
+{
+	(void)state;
+	send_both(LIST_AT_CONFIG);
+	run_jobs();
+	local_prepare(&s, s.now->config);
+	local_commit(&s);
+	const struct local *first = atomic_load(&s.worker_shared.local);
+	for (int i = 0; i < 3; i++) {
+		send_one("/h/two", -EACCES, 0, 1, LIST_WATCHED);
+		send_one("/h/one", open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0, 1, LIST_WATCHED);
+		run_jobs();
+		assert_ptr_equal(first, atomic_load(&s.worker_shared.local));
+	}
+	assert_true(is_alarmed());
+	send_one("/h/two", -ENOENT, 0, 1, LIST_WATCHED);
+	run_jobs();
+	assert_string_equal(in_force(), "one=1;");
+}
+
+static void test_names_that_do_not_fit(void **state)
+{
+	(void)state;
+	send_both(LIST_AT_CONFIG);
+	run_jobs();
+	left_out = 3;
+	assert_int_equal(local_prepare(&s, s.now->config), 0);
+	assert_false(is_alarmed());
+	local_commit(&s);
+	assert_true(is_alarmed());
+	hosts_forget(&s);
+	assert_true(is_alarmed());
+	left_out = 0;
+	send_one("/h/two", file_of("2 shorter"), 0, 1, LIST_WATCHED);
+	run_jobs();
+	assert_false(is_alarmed());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(test_gathered_and_read), TEST(test_what_a_broken_sender_leaves), TEST(test_gone_and_unreadable), TEST(test_too_large),
 		TEST(test_texts_are_forgotten_with_their_configuration), TEST(test_a_table_for_each_configuration), TEST(test_a_text_that_changes),
+		TEST(test_a_failure_makes_no_table), TEST(test_names_that_do_not_fit),
 	};
 	return cmocka_run_group_tests_name("daemon hosts", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* Large tables: 200,000 lines of hosts, every name found, the memory of each, and that no entry is kept where none is needed. What a look-up costs is for
  * the bench: clocks do not make a test. */
 #include "world.h"
+#include "local/local_private.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,11 +76,36 @@ static void as_many_hosts(void **state)
 	assert_ask(&w, "1.0.255.10.in-addr.arpa", RR_PTR, "nxdomain");
 }
 
+/* Past the limit names are left out; what is known stays, and may still get addresses. */
+static void more_than_fit(void **state)
+{
+	struct local_stat s;
+
+	local_names_max = 19;
+	world_domain(&w, "lan");
+	world_hosts(&w, "10.0.0.1 a.example\n10.0.0.2 b.example\n10.0.0.3 a.deep.under.lan\n");
+	world_hosts(&w, "10.1.0.1 c1.d.example\n10.1.0.2 c2.d.example\n10.1.0.3 c3.d.example\n10.1.0.4 c4.d.example\n10.1.0.5 c5.d.example\n"
+	                "10.1.0.6 c6.d.example\n10.1.0.7 c7.d.example\n10.1.0.8 c8.d.example\n10.1.0.9 c9.d.example\n10.1.0.10 c10.d.example\n"
+	                "10.1.0.11 c11.d.example\n10.1.0.12 out1.d.example\n10.1.0.13 out2.late.lan\n10.0.0.9 a.example\n");
+	world_build(&w);
+	local_names_max = LOCAL_NAMES_MAX;
+	local_stat(w.l, &s);
+	assert_true(s.left_out >= 2);
+	assert_int_equal(s.bad_lines, 0);
+	assert_ask(&w, "a.example", RR_A, "A 10.0.0.1 A 10.0.0.9");
+	assert_ask(&w, "c1.d.example", RR_A, "A 10.1.0.1");
+	assert_ask(&w, "out1.d.example", RR_A, "none");
+	assert_ask(&w, "out2.late.lan", RR_A, "nxdomain");
+	assert_non_null(strstr(w.report.text.bytes, "hosts.1:"));
+	assert_non_null(strstr(w.report.text.bytes, "left out"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(a_list_of_blocked_names, begin, end),
 	        cmocka_unit_test_setup_teardown(as_many_hosts, begin, end),
+	        cmocka_unit_test_setup_teardown(more_than_fit, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,7 @@ struct world {
 	char list_alarm[512], state_alarm[512];
 	unsigned before, after, swapped;
 	int refuse; /* result of before_publish */
+	int (*on_swapped)(struct world *w, struct index *ix, uint64_t gen);
 	struct list_update last;
 };
 
@@ -61,11 +62,12 @@ static inline void world_after(void *ctx, const struct list_update *u)
 	w->after++;
 }
 
-static inline void world_swapped(void *ctx, struct index *ix)
+static inline int world_swapped(void *ctx, struct index *ix, uint64_t gen)
 {
 	struct world *w = ctx;
 
 	w->swapped++;
+	return w->on_swapped ? w->on_swapped(w, ix, gen) : 0;
 }
 
 static inline void world_start(struct world *w)
