@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "config/bundle.h"
 #include "base/rcu.h"
@@ -392,6 +393,7 @@ static void wait_for_state(int state_fd)
 int server_main(const struct server_args *args)
 {
 	static struct server s;
+	heap_give_back();
 	wait_for_state(args->state_fd);
 	int r = server_open(&s, args);
 	if (r < 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a new text would change: only chunks that the text in force does not have are parsed, on both sides, and entries that
- * stand in both fall out. A text for which there is nothing to compare with, or of which too much is new, is a whole change: its
- * lines are counted here and put into the index by lists_update.c, without a set of all its names between. The compiler thread. */
+ * stand in both fall out. A text for which there is nothing to compare with, or that changes too many entries, is a whole change:
+ * its lines are counted here and put into the index by lists_update.c, without a set of all its names between. The compiler
+ * thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,10 @@
 #include "base/err.h"
 #include "policy/lists_private.h"
 
-/* More than this and more than one of so many bytes new or gone: a whole change. */
-#define DIFFERENCE_BYTES (512u << 10)
-enum { DIFFERENCE_SHARE = 16 };
-/* Changed chunks that are compared at a time, and at most in so many goes. */
-enum { DIFFERENCE_STEP = 4, DIFFERENCE_STEPS_MAX = 1024 };
+/* More entries than this, and than one in so many, gone or new: a whole change. Sets of them would take more memory than the index. */
+enum { DIFFERENCE_ENTRIES = 10000, DIFFERENCE_SHARE = 16 };
+/* Bytes of changed chunks that are compared at a time, and at most in so many steps. */
+enum { DIFFERENCE_STEP = 16 << 10, DIFFERENCE_STEPS_MAX = 1024 };
 
 void list_change_init(struct list_change *c)
 {
@@ -108,33 +108,6 @@ static int change_beside(struct list_change *c, const struct list_slot *s)
 	return r;
 }
 
-/* The visit's next range: up to behind `some` more changed chunks. */
-static void next_chunks(struct text_visit *v, const struct list_text *t, size_t some)
-{
-	v->first = v->end;
-	while (some > 0 && v->end < t->chunk_count)
-		some -= v->wanted[v->end++];
-}
-
-/* A few changed chunks of the old text and a few of the new one in turn, so that most entries find their like before many are
- * remembered. */
-static int prepare_difference(struct list_change *c, const struct list_slot *s, uint8_t *old_changed, uint8_t *new_changed)
-{
-	struct text_visit old = {.wanted = old_changed, .ctx = c, .fn = gone_line};
-	struct text_visit new = {.wanted = new_changed, .ctx = c, .fn = come_line, .count = !c->text->is_counted};
-	size_t some = DIFFERENCE_STEP + (s->text->chunk_count + c->text->chunk_count) / DIFFERENCE_STEPS_MAX;
-	int r = 0;
-
-	while (r == 0 && (old.end < s->text->chunk_count || new.end < c->text->chunk_count)) {
-		next_chunks(&old, s->text, some);
-		r = old.first < old.end ? list_text_visit(s->text, &old) : 0;
-		next_chunks(&new, c->text, some);
-		if (r == 0 && new.first < new.end)
-			r = list_text_visit(c->text, &new);
-	}
-	return r == 0 ? change_beside(c, s) : r;
-}
-
 static uint64_t changed_bytes(const struct list_text *t, const uint8_t *changed)
 {
 	uint64_t bytes = 0;
@@ -144,22 +117,68 @@ static uint64_t changed_bytes(const struct list_text *t, const uint8_t *changed)
 	return bytes;
 }
 
-/* -EIO: there is nothing to compare with, or not worth it: sets of all that went and came would take more memory than the index. */
+/* One of the two texts: how far its changed chunks are visited. */
+struct side {
+	struct list_text *text;
+	struct text_visit visit;
+	uint64_t bytes, done;
+};
+
+/* Visits its changed chunks up to a part of their bytes. */
+static int visit_part(struct side *w, uint64_t step, uint64_t steps)
+{
+	struct text_visit *v = &w->visit;
+	uint64_t until = w->bytes * step / steps;
+
+	v->first = v->end;
+	for (; w->done < until; v->end++)
+		w->done += v->wanted[v->end] ? w->text->chunks[v->end].len : 0;
+	return v->first < v->end ? list_text_visit(w->text, v) : 0;
+}
+
+static bool is_too_much(const struct list_change *c, const struct list_slot *s)
+{
+	uint64_t changed = c->gone.distinct + c->come.distinct;
+
+	return changed > DIFFERENCE_ENTRIES && changed > s->text->entries / DIFFERENCE_SHARE;
+}
+
+/* Some bytes of the old text and their share of the new one in turn, so that most entries find their like before many are
+ * remembered. -EIO: a whole change is better. */
+static int prepare_difference(
+        struct list_change *c, const struct list_slot *s, uint8_t *old_changed, uint8_t *new_changed, bool want_sets)
+{
+	struct side old = {.text = s->text,
+	        .visit = {.wanted = old_changed, .ctx = c, .fn = gone_line},
+	        .bytes = changed_bytes(s->text, old_changed)};
+	struct side new = {.text = c->text,
+	        .visit = {.wanted = new_changed, .ctx = c, .fn = come_line, .count = !c->text->is_counted},
+	        .bytes = changed_bytes(c->text, new_changed)};
+	uint64_t steps = (old.bytes > new.bytes ? old.bytes : new.bytes) / DIFFERENCE_STEP + 1;
+	int r = 0;
+
+	if (steps > DIFFERENCE_STEPS_MAX)
+		steps = DIFFERENCE_STEPS_MAX;
+	for (uint64_t step = 1; r == 0 && step <= steps; step++) {
+		r = visit_part(&old, step, steps);
+		if (r == 0)
+			r = visit_part(&new, step, steps);
+		if (r == 0 && !want_sets && is_too_much(c, s))
+			r = -EIO;
+	}
+	return r == 0 ? change_beside(c, s) : r;
+}
+
+/* -EIO: there is nothing to compare with, or not worth it. */
 static int compare(struct list_change *c, const struct list_slot *s, bool want_sets)
 {
 	uint8_t *old_changed = calloc(s->text->chunk_count + 1, 1), *new_changed = calloc(c->text->chunk_count + 1, 1);
 	int r = old_changed && new_changed ? 0 : -ENOMEM;
-	uint64_t bytes;
 
 	if (r == 0)
 		r = list_text_compare(s->text, c->text, old_changed, new_changed);
-	if (r == 0) {
-		bytes = changed_bytes(s->text, old_changed) + changed_bytes(c->text, new_changed);
-		if (!want_sets && bytes > DIFFERENCE_BYTES && bytes > (s->text->len + c->text->len) / DIFFERENCE_SHARE)
-			r = -EIO;
-	}
 	if (r == 0)
-		r = prepare_difference(c, s, old_changed, new_changed);
+		r = prepare_difference(c, s, old_changed, new_changed, want_sets);
 	free(old_changed);
 	free(new_changed);
 	return r;

@@ -14,7 +14,7 @@
 #include "base/rcu.h"
 #include "policy/lists_private.h"
 
-enum { KIND_LISTING = KIND_SUFFIX | KIND_EXACT, WHOLE_IN_PLACE = 10000, COPY_TRIES = 6, SETTLE_EVERY = 1 << 14, TRIM_AFTER = 10000 };
+enum { KIND_LISTING = KIND_SUFFIX | KIND_EXACT, WHOLE_IN_PLACE = 10000, COPY_TRIES = 6, SETTLE_EVERY = 1 << 14, TRIM_AFTER = 10000, DEAD_SHARE = 4 };
 
 /* Names for the hooks, each once per change, at most LIST_NAMES_SHOWN. */
 struct shown {
@@ -266,7 +266,7 @@ static bool wants_copy(const struct update *u, const struct index_stat *st, uint
 
 	if ((double)(st->names + more) >= (double)(st->buckets * 8) * 0.7)
 		return true;
-	if (st->dead_bytes >= 1 << 20 && st->dead_bytes >= st->arena_bytes / 2)
+	if (st->dead_bytes >= 1 << 20 && st->dead_bytes >= st->arena_bytes / DEAD_SHARE)
 		return true;
 	return gone > WHOLE_IN_PLACE && gone > st->names / 8;
 }

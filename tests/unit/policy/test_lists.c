@@ -436,6 +436,57 @@ static void test_growth(void **state)
 	world_close(&w);
 }
 
+/* Lines all over the text: a text of `count` names, each `every`th of the round. */
+static void spread_text(struct buf *b, unsigned count, unsigned every, unsigned round)
+{
+	buf_free(b);
+	for (unsigned i = 0; i < count; i++)
+		buf_printf(b, "name-%u-%u.example\n", i % every ? 0 : round, i);
+}
+
+static uint64_t names_in_force(struct world *w)
+{
+	struct index_stat st;
+
+	index_stat(lists_index(w->l), &st);
+	return st.names;
+}
+
+/* What counts is how many entries change, not how many blocks of the text: a few are changed in place, and named; many in a copy, by a difference that is
+ * given up on the way and leaves nothing behind. */
+static void test_few_and_many(void **state)
+{
+	enum { COUNT = 60000, EVERY = 120 };
+	struct world w;
+	struct buf b;
+
+	world_open(&w, 1, false);
+	buf_init(&b, 16 << 20);
+	spread_text(&b, COUNT, EVERY, 0);
+	assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+	w.swapped = 0;
+	for (unsigned round = 1; round < 4; round++) {
+		spread_text(&b, COUNT, EVERY, round);
+		assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+		assert_true(!w.swapped && !w.last.is_whole);
+		assert_int_equal(w.last.added_count, COUNT / EVERY);
+		assert_int_equal(w.last.removed_count, COUNT / EVERY);
+		assert_int_equal(names_in_force(&w), COUNT);
+	}
+	for (unsigned round = 4; round < 7; round++) {
+		spread_text(&b, COUNT, round == 4 ? 4 : 1, round);
+		assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+		assert_true(w.swapped == round - 3 && w.last.is_whole && !w.last.added);
+		assert_int_equal(names_in_force(&w), COUNT);
+	}
+	assert_true(listed(&w, 0, "name-6-59999.example") && !listed(&w, 0, "name-5-59999.example"));
+	buf_printf(&b, "one-more.example\n");
+	assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+	assert_true(w.last.added_count == 1 && !w.last.removed_count && listed(&w, 0, "one-more.example"));
+	buf_free(&b);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_and_update), cmocka_unit_test(test_refused_by_hook),
@@ -443,7 +494,7 @@ int main(void)
 	        cmocka_unit_test(test_edits), cmocka_unit_test(test_several_edits_are_one), cmocka_unit_test(test_plans),
 	        cmocka_unit_test(test_entries_belong_to_the_definition),
 	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_memory_is_flat),
-	        cmocka_unit_test(test_growth)};
+	        cmocka_unit_test(test_growth), cmocka_unit_test(test_few_and_many)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
