@@ -223,10 +223,13 @@ int rule_parse_modifiers(struct rule_text *ret, const char *text, size_t len, co
 {
 	const char *end = text + len;
 	char option[EXPR_TEXT_MAX + 1];
+	unsigned count = 0;
 	int r = 0, one;
 
 	/* A browser's condition makes the rule one that is passed over, whatever else stands there. */
 	while (text < end) {
+		if (++count > RULE_MODIFIERS_MAX)
+			return bad(ret_why, "more modifiers than a rule may have");
 		take_part(option, &text, end, ',');
 		one = *option ? take(ret, option, ret_why) : 0;
 		if (one == NW_EREFUSED)

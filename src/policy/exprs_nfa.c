@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "policy/exprs_private.h"
 
-enum { WORDS_MAX = NFA_POSITIONS_MAX / 64 };
+enum { WORDS_MAX = NFA_POSITIONS_MAX / 64, STEPS_OF_NODE = 16, STEPS_OF_ANY = NFA_BUILD_MAX / 2, STEPS_OF_TEXT = 64 };
 enum border { BORDER_END, BORDER_WORD, BORDER_OTHER, BORDERS };
 enum { COND_BEGIN = 1, COND_END = 2, COND_EDGE = 4, COND_NO_EDGE = 8 };
 enum { MASK_FIRST, MASK_LAST = MASK_FIRST + BORDERS, MASK_SHIFT = MASK_LAST + BORDERS, MASK_LOOP, MASK_ROWED, MASKS };
@@ -38,17 +38,22 @@ typedef uint16_t conds;
 struct part { /* positions from..to of some subtree */
 	unsigned from, to;
 	conds empty; /* under which it matches nothing at all */
-	conds first[NFA_POSITIONS_MAX], last[NFA_POSITIONS_MAX];
+	uint64_t firsts[WORDS_MAX], lasts[WORDS_MAX];            /* positions at which it may begin, end */
+	conds first[NFA_POSITIONS_MAX], last[NFA_POSITIONS_MAX]; /* of those */
 };
 
 struct builder {
 	const struct regex *rx;
-	unsigned positions;
+	unsigned positions, words /* of all positions that there will be */, rows;
+	int steps; /* left; a long expression may take more of them than a short one, up to NFA_BUILD_MAX */
 	const char *why;
 	int r;
 	uint64_t set[NFA_POSITIONS_MAX]; /* of symbols */
 	uint64_t follow[NFA_POSITIONS_MAX][WORDS_MAX];
+	uint64_t rowed[WORDS_MAX];
 };
+
+static const char too_large[] = "the expression is too large";
 
 static conds either(conds a, conds b)
 {
@@ -84,13 +89,27 @@ static enum border kind_of(const struct builder *b, unsigned position)
 	return b->set[position] & SET_WORD ? BORDER_WORD : BORDER_OTHER;
 }
 
-/* Without \b in the expression the kind of a character does not matter. */
-static void join(struct builder *b, const struct part *l, const struct part *r)
+static void set_bit(uint64_t *mask, unsigned bit)
 {
-	for (unsigned p = l->from; p < l->to; p++)
-		for (unsigned q = r->from; l->last[p] && q < r->to; q++)
-			if (r->first[q] && holds(both(l->last[p], r->first[q]), kind_of(b, p), kind_of(b, q)))
-				b->follow[p][q / 64] |= 1ull << (q % 64);
+	mask[bit / 64] |= 1ull << (bit % 64);
+}
+
+static bool has_bit(const uint64_t *mask, unsigned bit)
+{
+	return mask[bit / 64] >> (bit % 64) & 1;
+}
+
+/* The next bit set from `bit` on, or `end`. */
+static unsigned next_bit(const uint64_t *mask, unsigned bit, unsigned end)
+{
+	uint64_t left;
+
+	for (; bit < end; bit = (bit / 64 + 1) * 64) {
+		left = mask[bit / 64] >> (bit % 64);
+		if (left)
+			return bit + (unsigned)__builtin_ctzll(left) < end ? bit + (unsigned)__builtin_ctzll(left) : end;
+	}
+	return end;
 }
 
 static void fault(struct builder *b, int r, const char *why)
@@ -101,14 +120,41 @@ static void fault(struct builder *b, int r, const char *why)
 	}
 }
 
+/* A list may hold any number of expressions, so what one may cost is bounded, whether it is then taken or not. */
+static void spend(struct builder *b, int steps)
+{
+	b->steps -= steps;
+	if (b->steps < 0)
+		fault(b, NW_EMALFORMED, too_large);
+}
+
+static void add_follow(struct builder *b, unsigned p, unsigned q)
+{
+	set_bit(b->follow[p], q);
+	if (q == p || q == p + 1 || has_bit(b->rowed, p))
+		return;
+	set_bit(b->rowed, p);
+	if (b->words * (++b->rows + 1) > NFA_COST_MAX)
+		fault(b, NW_EMALFORMED, too_large);
+}
+
+/* Without \b in the expression the kind of a character does not matter. */
+static void join(struct builder *b, const struct part *l, const struct part *r)
+{
+	for (unsigned p = next_bit(l->lasts, l->from, l->to); p < l->to && b->r == 0; p = next_bit(l->lasts, p + 1, l->to))
+		for (unsigned q = next_bit(r->firsts, r->from, r->to); q < r->to && b->r == 0; q = next_bit(r->firsts, q + 1, r->to)) {
+			spend(b, 1 + 2 * __builtin_popcount(l->last[p]) * __builtin_popcount(r->first[q]));
+			if (holds(both(l->last[p], r->first[q]), kind_of(b, p), kind_of(b, q)))
+				add_follow(b, p, q);
+		}
+}
+
 static void add_position(struct builder *b, struct part *ret, uint64_t set)
 {
-	if (b->positions == NFA_POSITIONS_MAX) {
-		fault(b, NW_EMALFORMED, "the expression is too large");
-		return;
-	}
 	b->set[b->positions] = set;
-	memset(b->follow[b->positions], 0, sizeof(b->follow[0]));
+	memset(b->follow[b->positions], 0, b->words * sizeof(uint64_t));
+	set_bit(ret->firsts, b->positions);
+	set_bit(ret->lasts, b->positions);
 	ret->first[b->positions] = ret->last[b->positions] = 1;
 	ret->to = ++b->positions;
 }
@@ -124,16 +170,36 @@ static struct part *part_new(struct builder *b)
 	return p;
 }
 
+static void begin_part(const struct builder *b, struct part *ret)
+{
+	ret->from = ret->to = b->positions;
+	ret->empty = 0;
+	memset(ret->firsts, 0, b->words * sizeof(uint64_t));
+	memset(ret->lasts, 0, b->words * sizeof(uint64_t));
+}
+
+/* Of the positions `some` of p: those with their conditions, each together with `more`, go to the set `to`. */
+static void take_over(struct builder *b, uint64_t *to, conds *to_conds, const uint64_t *some, const conds *of, const struct part *p, conds more)
+{
+	for (unsigned i = next_bit(some, p->from, p->to); i < p->to; i = next_bit(some, i + 1, p->to)) {
+		set_bit(to, i);
+		to_conds[i] = both(of[i], more);
+		if (more != 1)
+			spend(b, 2 * __builtin_popcount(of[i]) * __builtin_popcount(more));
+	}
+}
+
 /* acc becomes "acc, then p". The positions of p follow those of acc. */
 static void append(struct builder *b, struct part *acc, const struct part *p)
 {
 	join(b, acc, p);
-	for (unsigned i = acc->from; i < acc->to; i++)
-		acc->last[i] = acc->last[i] && p->empty ? both(acc->last[i], p->empty) : 0;
-	for (unsigned i = p->from; i < p->to; i++) {
-		acc->first[i] = p->first[i] && acc->empty ? both(p->first[i], acc->empty) : 0;
-		acc->last[i] = p->last[i];
-	}
+	if (!p->empty)
+		memset(acc->lasts, 0, b->words * sizeof(uint64_t));
+	else if (p->empty != 1)
+		take_over(b, acc->lasts, acc->last, acc->lasts, acc->last, acc, p->empty);
+	take_over(b, acc->lasts, acc->last, p->lasts, p->last, p, 1);
+	if (acc->empty)
+		take_over(b, acc->firsts, acc->first, p->firsts, p->first, p, acc->empty);
 	acc->empty = acc->empty && p->empty ? both(acc->empty, p->empty) : 0;
 	acc->to = p->to;
 }
@@ -157,8 +223,10 @@ static void build_alt(struct builder *b, const struct regex_node *n, struct part
 
 	for (unsigned c = n->child; c && b->r == 0; c = b->rx->nodes[c].next) {
 		build(b, c, p);
-		memcpy(ret->first + p->from, p->first + p->from, (p->to - p->from) * sizeof(conds));
-		memcpy(ret->last + p->from, p->last + p->from, (p->to - p->from) * sizeof(conds));
+		if (b->r < 0)
+			break;
+		take_over(b, ret->firsts, ret->first, p->firsts, p->first, p, 1);
+		take_over(b, ret->lasts, ret->last, p->lasts, p->last, p, 1);
 		ret->empty = either(ret->empty, p->empty);
 		ret->to = p->to;
 	}
@@ -200,8 +268,10 @@ static void build(struct builder *b, unsigned at, struct part *ret)
 	const struct regex_node *n = &b->rx->nodes[at];
 	bool is_split = b->rx->has_word_edge && (n->set & SET_WORD) && (n->set & ~SET_WORD);
 
-	ret->from = ret->to = b->positions;
-	ret->empty = 0;
+	begin_part(b, ret);
+	spend(b, STEPS_OF_NODE);
+	if (b->r < 0)
+		return;
 	switch (n->kind) {
 	case RX_SET:
 		add_position(b, ret, is_split ? n->set & SET_WORD : n->set);
@@ -228,62 +298,49 @@ static void build(struct builder *b, unsigned at, struct part *ret)
 struct layout {
 	unsigned words, classes, rows, total;
 	uint8_t class_of[SYMBOLS];
+	uint64_t class[SYMBOLS];
 	uint64_t masks[MASKS][WORDS_MAX];
 };
 
-static void set_bit(uint64_t *mask, unsigned bit)
-{
-	mask[bit / 64] |= 1ull << (bit % 64);
-}
-
-static bool has_bit(const uint64_t *mask, unsigned bit)
-{
-	return mask[bit / 64] >> (bit % 64) & 1;
-}
-
-/* Symbols that the same positions take are one class. */
+/* Symbols that the same positions take are one class: all symbols, parted by the set of each position. */
 static void find_classes(const struct builder *b, struct layout *l)
 {
-	bool is_same;
+	uint64_t class[SYMBOLS] = {SET_ALL}, inside;
 
-	for (unsigned s = 0; s < SYMBOLS; s++) {
-		l->class_of[s] = (uint8_t)l->classes;
-		for (unsigned other = 0; other < s; other++) {
-			is_same = true;
-			for (unsigned p = 0; p < b->positions && is_same; p++)
-				is_same = (b->set[p] >> s & 1) == (b->set[p] >> other & 1);
-			if (!is_same)
+	l->classes = 1;
+	for (unsigned p = 0; p < b->positions; p++) {
+		if (p > 0 && b->set[p] == b->set[p - 1])
+			continue;
+		for (unsigned c = 0, count = l->classes; c < count; c++) {
+			inside = class[c] & b->set[p];
+			if (!inside || inside == class[c])
 				continue;
-			l->class_of[s] = l->class_of[other];
-			break;
+			class[l->classes++] = inside;
+			class[c] &= ~inside;
 		}
-		l->classes += l->class_of[s] == l->classes;
 	}
+	for (unsigned c = 0; c < l->classes; c++)
+		for (uint64_t left = class[c]; left; left &= left - 1)
+			l->class_of[__builtin_ctzll(left)] = (uint8_t)c;
+	memcpy(l->class, class, sizeof(class));
 }
 
 static void find_masks(const struct builder *b, const struct part *whole, struct layout *l)
 {
-	bool has_row;
-
 	for (unsigned p = 0; p < b->positions; p++) {
 		for (enum border o = 0; o < BORDERS; o++) {
-			if (whole->first[p] && holds(whole->first[p], o, kind_of(b, p)))
+			if (has_bit(whole->firsts, p) && holds(whole->first[p], o, kind_of(b, p)))
 				set_bit(l->masks[MASK_FIRST + o], p);
-			if (whole->last[p] && holds(whole->last[p], kind_of(b, p), o))
+			if (has_bit(whole->lasts, p) && holds(whole->last[p], kind_of(b, p), o))
 				set_bit(l->masks[MASK_LAST + o], p);
 		}
-		has_row = false;
-		for (unsigned q = 0; q < b->positions; q++)
-			if (has_bit(b->follow[p], q) && q == p)
-				set_bit(l->masks[MASK_LOOP], p);
-			else if (has_bit(b->follow[p], q) && q == p + 1)
-				set_bit(l->masks[MASK_SHIFT], p);
-			else if (has_bit(b->follow[p], q))
-				has_row = true;
-		l->rows += has_row;
-		if (has_row)
-			set_bit(l->masks[MASK_ROWED], p);
+		if (has_bit(b->follow[p], p))
+			set_bit(l->masks[MASK_LOOP], p);
+		if (p + 1 < b->positions && has_bit(b->follow[p], p + 1))
+			set_bit(l->masks[MASK_SHIFT], p);
 	}
+	l->rows = b->rows;
+	memcpy(l->masks[MASK_ROWED], b->rowed, sizeof(b->rowed));
 }
 
 static void write_program(const struct builder *b, const struct part *whole, const struct layout *l, uint64_t *out)
@@ -304,10 +361,10 @@ static void write_program(const struct builder *b, const struct part *whole, con
 	memcpy(out + 1, l->class_of, SYMBOLS);
 	for (unsigned m = 0; m < MASKS; m++)
 		memcpy(out + SETS_AT + m * l->words, l->masks[m], l->words * sizeof(*out));
-	for (unsigned s = 0; s < SYMBOLS; s++)
+	for (unsigned c = 0; c < l->classes; c++)
 		for (unsigned p = 0; p < b->positions; p++)
-			if (b->set[p] >> s & 1)
-				set_bit(sets + l->class_of[s] * l->words, p);
+			if (b->set[p] & l->class[c])
+				set_bit(sets + c * l->words, p);
 	for (unsigned p = 0; p < b->positions; p++) {
 		if (!has_bit(l->masks[MASK_ROWED], p))
 			continue;
@@ -316,16 +373,12 @@ static void write_program(const struct builder *b, const struct part *whole, con
 	}
 }
 
-static int assemble(const struct builder *b, const struct part *whole, uint64_t **ret, unsigned *ret_words, const char **ret_why)
+static int assemble(const struct builder *b, const struct part *whole, uint64_t **ret, unsigned *ret_words)
 {
-	struct layout l = {.words = b->positions ? (b->positions + 63) / 64 : 1};
+	struct layout l = {.words = b->words};
 
 	find_classes(b, &l);
 	find_masks(b, whole, &l);
-	if (l.words * (l.rows + 1) > NFA_COST_MAX) {
-		*ret_why = "the expression is too large";
-		return NW_EMALFORMED;
-	}
 	l.total = SETS_AT + (MASKS + l.classes + l.rows) * l.words;
 	*ret = calloc(l.total, sizeof(**ret));
 	if (!*ret)
@@ -335,24 +388,50 @@ static int assemble(const struct builder *b, const struct part *whole, uint64_t 
 	return 0;
 }
 
+/* How many positions a subtree takes; more than NFA_POSITIONS_MAX are not told apart. */
+static unsigned count_positions(const struct regex *rx, unsigned at)
+{
+	const struct regex_node *n = &rx->nodes[at];
+	unsigned count = 0;
+
+	if (n->kind == RX_SET)
+		return 1 + (rx->has_word_edge && (n->set & SET_WORD) && (n->set & ~SET_WORD));
+	for (unsigned c = n->child; c && count <= NFA_POSITIONS_MAX; c = rx->nodes[c].next)
+		count += count_positions(rx, c);
+	if (n->kind == RX_REPEAT)
+		count *= n->max != REGEX_ENDLESS ? n->max : n->min ? n->min : 1;
+	return count > NFA_POSITIONS_MAX ? NFA_POSITIONS_MAX + 1 : count;
+}
+
 int nfa_compile(const struct regex *rx, uint64_t **ret, unsigned *ret_words, const char **ret_why)
 {
-	struct builder *b = malloc(sizeof(*b));
-	struct part *whole = malloc(sizeof(*whole));
+	unsigned positions = count_positions(rx, rx->root);
+	struct part *whole = NULL;
+	struct builder *b = NULL;
 	int r = -ENOMEM;
 
+	if (positions > NFA_POSITIONS_MAX) {
+		*ret_why = too_large;
+		return NW_EMALFORMED;
+	}
+	b = malloc(sizeof(*b));
+	whole = malloc(sizeof(*whole));
 	if (!b || !whole)
 		goto end;
 	b->rx = rx;
-	b->positions = 0;
+	b->positions = b->rows = 0;
+	b->words = positions ? (positions + 63) / 64 : 1;
+	b->steps = rx->count < NFA_BUILD_MAX / STEPS_OF_TEXT ? STEPS_OF_ANY + (int)rx->count * STEPS_OF_TEXT : NFA_BUILD_MAX;
+	b->steps = b->steps < NFA_BUILD_MAX ? b->steps : NFA_BUILD_MAX;
 	b->r = 0;
 	b->why = NULL;
+	memset(b->rowed, 0, sizeof(b->rowed));
 	build(b, rx->root, whole);
 	r = b->r;
 	if (b->why)
 		*ret_why = b->why;
 	if (r == 0)
-		r = assemble(b, whole, ret, ret_words, ret_why);
+		r = assemble(b, whole, ret, ret_words);
 end:
 	free(b);
 	free(whole);

@@ -22,7 +22,7 @@ extern const uint8_t expr_symbol[256]; /* upper case as lower case */
 
 enum rule_pattern { PATTERN_ANY, PATTERN_SUFFIX, PATTERN_EXACT, PATTERN_GLOB, PATTERN_REGEX, PATTERN_PREFIX };
 enum rule_anchor { ANCHOR_NONE, ANCHOR_BEGIN /* of the name */, ANCHOR_LABEL /* of a label */ };
-enum { RULE_TYPES_MAX = 64, RULE_CLIENTS_MAX = 128, RULE_DENIES_MAX = 256, RULE_BYTES_MAX = 2 * EXPR_TEXT_MAX };
+enum { RULE_TYPES_MAX = 64, RULE_CLIENTS_MAX = 128, RULE_DENIES_MAX = 256, RULE_MODIFIERS_MAX = 64, RULE_BYTES_MAX = 2 * EXPR_TEXT_MAX };
 
 struct rule_type { uint16_t type; bool is_not; };
 struct rule_client { bool is_not, is_prefix; struct prefix prefix; uint16_t at; /* of its name in bytes */ };
@@ -62,7 +62,7 @@ void regex_free(struct regex *rx);
 
 /* --- Automata (exprs_nfa.c): one bit a position, a step for each symbol of the name, so the cost is known beforehand --- */
 
-enum { NFA_POSITIONS_MAX = 512, NFA_COST_MAX = 256 /* steps for one symbol */ };
+enum { NFA_POSITIONS_MAX = 512, NFA_COST_MAX = 256 /* steps for one symbol */, NFA_BUILD_MAX = 1 << 14 /* to make one */ };
 /* Appends the program to *ret (heap, to be freed), *ret_words 64-bit words. 0, -ENOMEM, NW_EMALFORMED with *ret_why. */
 int nfa_compile(const struct regex *rx, uint64_t **ret, unsigned *ret_words, const char **ret_why);
 bool nfa_is_whole(const uint64_t *program); /* only ever matches from the first to the last symbol of a name */

@@ -7,7 +7,6 @@
  *
  * Rules that only a browser can apply (cosmetic ones, paths, $third-party, …) are passed over like comments. What this version does not carry
  * ($ctag, $dnsrewrite) is bad, with its reason. A hosts line is left to that format. No state; any thread. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +15,8 @@
 #include "config/config.h"
 #include "policy/exprs_private.h"
 #include "policy/list_format.h"
+
+enum { IP_BEGIN_MAX = 14, NETWORK_STEPS_MAX = 256 * 32 };
 
 static bool starts(const char *s, size_t len, const char *with)
 {
@@ -162,33 +163,48 @@ static void take_prefix(struct line_entry *ret, const struct prefix *p, bool is_
 
 /* --- Rules --- */
 
-/* /^1\.2\.3\.(…)$/ is written where the addresses of a network are meant: answers that hold them. It is the network when all 256 match. */
-static bool is_network(const struct rule_text *r, const uint64_t *program, struct prefix *ret)
+/* "1.2.3." at the begin of an expression; the address with 0 behind it. */
+static bool take_begin(const struct rule_text *r, char text[static IP_BEGIN_MAX], struct addr *ret)
 {
-	char text[EXPR_TEXT_MAX], address[ADDR_TEXT_MAX];
-	uint8_t symbols[ADDR_TEXT_MAX];
-	unsigned dots = 0, used = 0, len;
-	int steps = EXPRS_STEPS_MAX;
+	unsigned dots = 0, used = 0;
 
 	if (r->body_len < 8 || r->body[0] != '^')
 		return false;
-	for (unsigned i = 1; i < r->body_len && dots < 3 && used < 12; i++) {
+	for (unsigned i = 1; i < r->body_len && dots < 3 && used < IP_BEGIN_MAX - 2; i++) {
 		if (r->body[i] != '\\')
 			text[used++] = (char)r->body[i];
 		dots += r->body[i] == '.';
 	}
+	text[used] = '0';
+	text[used + 1] = '\0';
+	if (dots != 3 || addr_parse(ret, text) < 0)
+		return false;
 	text[used] = '\0';
+	return true;
+}
+
+/* /^1\.2\.3\.(…)$/ is written where the addresses of a network are meant: answers that hold them. It is the network when all 256 match. */
+static bool is_network(const struct rule_text *r, const uint64_t *program, struct prefix *ret)
+{
+	uint8_t symbols[IP_BEGIN_MAX + 3];
+	char text[IP_BEGIN_MAX];
+	unsigned used, len;
+	int steps = NETWORK_STEPS_MAX;
+
+	if (!nfa_is_whole(program) || !take_begin(r, text, &ret->addr))
+		return false;
+	for (used = 0; text[used]; used++)
+		symbols[used] = expr_symbol[(uint8_t)text[used]];
 	for (unsigned last = 0; last < 256; last++) {
-		snprintf(address, sizeof(address), "%s%u", text, last);
-		len = (unsigned)strlen(address);
-		for (unsigned i = 0; i < len; i++)
-			symbols[i] = expr_symbol[(uint8_t)address[i]];
-		if (addr_parse(&ret->addr, address) < 0 || !nfa_matches(program, symbols, len, &steps))
+		len = used;
+		for (unsigned of = last >= 100 ? 100 : last >= 10 ? 10 : 1; of; of /= 10)
+			symbols[len++] = (uint8_t)(SYM_0 + last / of % 10);
+		if (!nfa_matches(program, symbols, len, &steps) || steps < 0)
 			return false;
 	}
 	ret->addr.b[3] = 0;
 	ret->len = 24;
-	return nfa_is_whole(program);
+	return true;
 }
 
 static void take_rule(struct line_entry *ret, const char *s, size_t len)
@@ -244,6 +260,17 @@ static void parse_rule(struct line_entry *ret, const char *s, size_t len)
 	}
 }
 
+/* Of a line that is too long the begin says whether it is one for browsers. */
+static void parse_long(struct line_entry *ret, const char *s)
+{
+	struct rule_text r;
+
+	if (rule_parse(&r, s, LIST_LINE_MAX, &ret->why) == NW_EREFUSED)
+		ret->what = LINE_EMPTY;
+	else
+		list_parse_bad(ret, "the line is too long");
+}
+
 static void parse_general(struct line_entry *ret, const char *line, size_t len, size_t *at)
 {
 	const char *s = line, *end = line + len;
@@ -266,6 +293,10 @@ static void parse_general(struct line_entry *ret, const char *line, size_t len, 
 		return;
 	}
 	end = s + cut_comment(s, (size_t)(end - s));
+	if (end - s > LIST_LINE_MAX) {
+		parse_long(ret, s);
+		return;
+	}
 	if (list_parse_prefix(&p, s, (size_t)(end - s)))
 		take_prefix(ret, &p, false);
 	else if (is_domain(s, (size_t)(end - s)))

@@ -3,6 +3,7 @@
  * NAMEWAY_ADBLOCK_CASES (a JSON file {cases: [{rules, host, qtype, blocked, client_ip, client_name}]}) are asked as well where it is given. */
 #include "adblock_world.h"
 #include <jansson.h>
+#include <time.h>
 #include "config/config.h"
 
 static const char *parse_whole(struct line_entry *e, const char *line)
@@ -199,6 +200,44 @@ static void long_line(void **state)
 	free(line);
 }
 
+static double cpu_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Lines that would take long to be read, a list of which would be the end of a start. What is measured was two hundred times as much. */
+static void hostile_lines(void **state)
+{
+	static const char *const hostile[] = {"/(a?){500}/", "/a{511}/", "/(a()){500}/", "/(a{30}){20}/", "/(a|^b|c$|d|e|f|g|h){60}/", "/(\\b?a\\b?){250}/"};
+	size_t len = 4 << 20;
+	char *line = malloc(len + 1);
+	double begin = cpu_s();
+	struct line_entry e;
+
+	for (unsigned i = 0; i < 3000; i++)
+		assert_string_equal(parse_whole(&e, hostile[i % (sizeof(hostile) / sizeof(*hostile))]), "bad");
+	assert_string_equal(e.why, "the expression is too large");
+	assert_non_null(line);
+	memset(line, 'a', len);
+	for (size_t i = 6; i < len; i += 2)
+		line[i] = ',';
+	line[len] = '\0';
+	memcpy(line, "||x^$", 5);
+	assert_string_equal(parse_whole(&e, line), "bad");
+	assert_string_equal(e.why, "the line is too long");
+	line[1000] = '\0';
+	assert_string_equal(parse_whole(&e, line), "bad");
+	assert_string_equal(e.why, "more modifiers than a rule may have");
+	assert_true(cpu_s() - begin < 1);
+	free(line);
+	/* What names can hold is carried. */
+	assert_string_equal(parse_whole(&e, "/^[a-z0-9-]{100,240}\\.test$/"), "rule");
+	assert_string_equal(parse_whole(&e, "/^(ads?|track(er|ing)?|pixel|beacon){1,4}[0-9]{0,30}[.-]/"), "rule");
+}
+
 /* --- Verdicts of whole lists --- */
 
 #define RR_A 1
@@ -367,7 +406,7 @@ static void finds_itself(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(lines_become), cmocka_unit_test(hosts_line), cmocka_unit_test(long_line),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(lines_become), cmocka_unit_test(hosts_line), cmocka_unit_test(long_line), cmocka_unit_test(hostile_lines),
 	        cmocka_unit_test(lists_say), cmocka_unit_test(cases_of_others), cmocka_unit_test(finds_itself)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
