@@ -2,7 +2,7 @@
 /* Batched UDP for one worker.
  *
  * One set of receive arrays serves all sockets in turn: a readable socket is read in at most READS_PER_WAKE batches and handed
- * on, then the next one is looked at (uv_poll is level-triggered, what is left comes back in the next turn). Answers of all
+ * on, then the next one is looked at (what is left comes back in the next turn). Answers of all
  * sockets collect in one send batch, grouped by socket when it is flushed: at the turn's end or when it is full.
  *
  * Buffers stand BUFFER_STRIDE apart, not a power of two, so that the first lines of a batch do not fall into the same few cache
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/list.h"
 
 #ifndef SO_RCVMARK
 #define SO_RCVMARK 75
@@ -33,9 +34,8 @@ union control {
 	uint8_t bytes[CONTROL_MAX];
 };
 
-/* Heap; lives until libuv has closed its handle. */
 struct udp_socket {
-	uv_poll_t poll;
+	struct loop_reader reader;
 	struct udp_server *server;
 	int fd;
 	uint32_t index;
@@ -186,19 +186,18 @@ static int read_batch(struct udp_socket *k)
 	return n;
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void on_readable(struct loop_reader *r, bool is_error)
 {
-	struct udp_socket *k = h->data;
+	struct udp_socket *k = FROM_MEMBER(r, struct udp_socket, reader);
 	struct udp_server *s = k->server;
 	uint32_t index = k->index;
 
-	if (status < 0) {
-		/* libuv stops a handle that shows POLLERR. A datagram socket lives on once its error has been read. */
+	if (is_error) {
+		/* A datagram socket lives on once its error has been read. */
 		int error;
 		socklen_t len = sizeof(error);
 
 		getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-		uv_poll_start(&k->poll, UV_READABLE, on_readable);
 	}
 	for (int i = 0; i < READS_PER_WAKE; i++) {
 		int n = read_batch(k);
@@ -242,26 +241,24 @@ int udp_server_add(struct udp_server *s, int fd, uint32_t *ret_index)
 	if (r < 0)
 		goto fail;
 	k = calloc(1, sizeof(*k));
-	r = k ? uv_poll_init(loop_uv(s->loop), &k->poll, fd) : -ENOMEM;
+	if (!k) {
+		r = -ENOMEM;
+		goto fail;
+	}
+	k->reader = (struct loop_reader){.fd = fd, .fn = on_readable};
+	r = loop_reader_add(s->loop, &k->reader);
 	if (r < 0)
 		goto fail;
-	k->poll.data = k;
 	k->server = s;
 	k->fd = fd;
 	k->index = (uint32_t)s->taken[slot]++ << SLOT_BITS | slot;
 	s->socket[slot] = k;
-	uv_poll_start(&k->poll, UV_READABLE, on_readable);
 	*ret_index = k->index;
 	return 0;
 fail:
 	free(k);
 	close(fd);
 	return r;
-}
-
-static void on_closed(uv_handle_t *h)
-{
-	free(h->data);
 }
 
 void udp_server_remove(struct udp_server *s, uint32_t index)
@@ -272,8 +269,9 @@ void udp_server_remove(struct udp_server *s, uint32_t index)
 		return;
 	flush(s);
 	s->socket[index & SLOT_MASK] = NULL;
-	uv_close((uv_handle_t *)&k->poll, on_closed);
+	loop_reader_del(s->loop, &k->reader);
 	close(k->fd);
+	free(k);
 }
 
 uint8_t *udp_reserve(struct udp_server *s)
