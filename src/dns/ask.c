@@ -35,6 +35,20 @@ struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const
 		.variant = (uint8_t)(a->q.has_do | (a->q.flags & FLAG_CD ? 2 : 0)) };
 }
 
+/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now.
+ * False: nobody asked by which interface it came, and now that matters. */
+static bool classify_again(struct worker *w, struct query *q)
+{
+	static const uint8_t unnamed[6];
+	struct client *c = &q->ask.client;
+	if (w->wants_interface && !c->ifindex && !q->ask.is_tcp)
+		return false;
+	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
+		c->mac_known = addr_is_loopback(&c->addr);
+	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+	return true;
+}
+
 /* --- stale answers --- */
 
 /* True: the client has an answer, an expired one. It is judged and steered as any other. */
@@ -46,7 +60,7 @@ static bool answer_stale(struct worker *w, struct query *q)
 	struct cache_key key = cache_key_of(w, &q->ask, &q->ask.q.qname, q->group_id);
 	const struct cache_answer *c = cache_find_stale(w->shared->cache, &key, w->now_s, stale_s);
 	struct view v;
-	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0)
+	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0 || !classify_again(w, q))
 		return false;
 	count(w, C_STALE);
 	v.is_stale = true;
@@ -184,16 +198,6 @@ static const struct wire_answer *merge_chased(struct worker *w, struct query *q,
 	return &w->walk;
 }
 
-/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
-static void classify_again(struct worker *w, struct query *q)
-{
-	static const uint8_t unnamed[6];
-	struct client *c = &q->ask.client;
-	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
-		c->mac_known = addr_is_loopback(&c->addr);
-	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
-}
-
 static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, const struct wire_answer *walk)
 {
 	struct cache_key key = cache_key_of(w, &q->ask, &q->ask.q.qname, q->group_id);
@@ -204,7 +208,10 @@ static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, c
 		query_free(q);
 		return;
 	}
-	classify_again(w, q);
+	if (!classify_again(w, q)) {
+		fail_upstream(w, q, UPSTREAM_GONE);
+		return;
+	}
 	w->note.outcome = is_useful ? OUTCOME_ANSWERED : OUTCOME_FAILED;
 	/* What is judged and what is sent are one: the kept answer may be another worker's, newer than this. */
 	const struct cache_answer *kept = is_useful ? cache_find_quiet(w->shared->cache, &key, w->now_s) : NULL;
@@ -225,8 +232,10 @@ static void on_upstream(struct upstream_wait *wait, const struct upstream_answer
 		return;
 	}
 	if (q->stage == STAGE_ALIAS) {
-		classify_again(w, q);
-		alias_answered(w, q, ans);
+		if (classify_again(w, q))
+			alias_answered(w, q, ans);
+		else
+			fail_upstream(w, q, UPSTREAM_GONE);
 		return;
 	}
 	const uint8_t *msg = ans->msg;

@@ -88,7 +88,7 @@ static void on_udp(void *ctx, const struct udp_packet *p, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		count(w, C_UDP);
 		/* Without its interface the client cannot be sorted into a group. It will ask again. */
-		if (!p[i].path.ifindex)
+		if (w->wants_interface && !p[i].path.ifindex)
 			continue;
 		a.is_tcp = false;
 		a.udp = p[i].path;
@@ -248,11 +248,23 @@ static void run_in_worker(struct worker *w, void (*fn)(struct worker *w, void *a
 	sem_destroy(&t.done);
 }
 
+/* Whether it matters by which interface a client asks: to tell which group it is of, or whether it is this machine. */
+static bool wants_interface(const struct snapshot *s)
+{
+	const struct config *c = s->config;
+	bool wants = c->group_count || c->server.allow_default || s->has_closed_rules;
+	for (unsigned i = 0; i < c->steer_count; i++)
+		wants |= c->steers[i].has_gid;
+	return wants;
+}
+
 static void do_switch(struct worker *w, void *arg)
 {
 	const struct snapshot *s = arg, *old = w->snap;
 	bool are_rules_new = !old || old->config != s->config;
 	w->snap = s;
+	w->wants_interface = wants_interface(s);
+	udp_server_want(w->udp, w->wants_interface, s->macs.count);
 	if (!are_rules_new)
 		return;
 	/* Without memory for the new groups their numbers would mean other upstreams: better no server than answers from the wrong exit. */

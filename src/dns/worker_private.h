@@ -88,6 +88,7 @@ struct worker {
 	bool is_started;
 	uv_poll_t steer_poll;
 	const struct snapshot *snap;
+	bool wants_interface;          /* of its clients */
 	uint32_t now_s;
 	uint64_t ways_seen;            /* bit per way: down, as the resolver was told last, */
 	uint32_t ways_serial;          /* in the numbers of this configuration; 0: nothing yet */
