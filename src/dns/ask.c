@@ -29,10 +29,20 @@ int choose_group(struct worker *w, const struct name *qname, int way)
 	return c->default_upstream;
 }
 
+static struct cache_key key_of(const struct ask *a, const struct name *qname, uint64_t hash, uint16_t group_id)
+{
+	return (struct cache_key){ .qname = qname, .name_hash = hash, .qtype = a->q.qtype, .qclass = a->q.qclass, .group = group_id,
+		.variant = (uint8_t)(a->q.has_do | (a->q.flags & FLAG_CD ? 2 : 0)) };
+}
+
 struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const struct name *qname, uint16_t group_id)
 {
-	return (struct cache_key){ .qname = qname, .name_hash = name_whole_hash(qname, w->shared->name_seed), .qtype = a->q.qtype, .qclass = a->q.qclass, .group = group_id,
-		.variant = (uint8_t)(a->q.has_do | (a->q.flags & FLAG_CD ? 2 : 0)) };
+	return key_of(a, qname, name_whole_hash(qname, w->shared->name_seed), group_id);
+}
+
+struct cache_key cache_key_begun(const struct begun *b, uint16_t group_id)
+{
+	return key_of(&b->ask, &b->ask.q.qname, b->whole_hash, group_id);
 }
 
 /* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now.
@@ -118,13 +128,14 @@ static void prefetch(struct worker *w, const struct ask *a, int group)
 	ask_upstream(w, q, &q->ask.q.qname);
 }
 
-void ask_group(struct worker *w, const struct ask *a, int group)
+void ask_group(struct worker *w, const struct begun *b, int group)
 {
+	const struct ask *a = &b->ask;
 	if (group < 0) {
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "no upstream is configured");
 		return;
 	}
-	struct cache_key key = cache_key_of(w, a, &a->q.qname, w->snap->group_id[group]);
+	struct cache_key key = cache_key_begun(b, w->snap->group_id[group]);
 	const struct cache_answer *c = cache_find(w->shared->cache, &key, w->now_s);
 	struct view view;
 	if (c && view_cached(w, c, &a->q.qname, &view) == 0) {

@@ -18,8 +18,9 @@ struct way_view look_at_way(struct worker *w, int way);
 /* ask.c */
 int choose_group(struct worker *w, const struct name *qname, int way); /* upstream index or -1 */
 struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const struct name *qname, uint16_t group_id);
+struct cache_key cache_key_begun(const struct begun *b, uint16_t group_id);
 /* From the cache or from upstream. What the question alone says of filter and steer has been looked at: w->judged[0], w->steered. */
-void ask_group(struct worker *w, const struct ask *a, int group);
+void ask_group(struct worker *w, const struct begun *b, int group);
 /* Parks the query, asks for `qname`. NULL: it was answered, too many are parked. */
 struct query *ask_park(struct worker *w, const struct ask *a, int group, enum query_stage stage);
 void ask_upstream(struct worker *w, struct query *q, const struct name *qname);

@@ -27,6 +27,7 @@
 enum { READS_PER_WAKE = 4, BUFFER_STRIDE = 4096 + 128, CONTROL_MAX = 128, SLOT_BITS = 16, SLOT_MASK = 0xffff };
 _Static_assert((int)BUFFER_STRIDE >= (int)UDP_IN_MAX && (int)BUFFER_STRIDE >= (int)UDP_OUT_MAX, "a buffer holds a packet");
 _Static_assert((int)UDP_SOCKETS_MAX <= (int)SLOT_MASK, "a slot fits its bits");
+_Static_assert((int)UDP_SOCKETS_MAX <= (int)LOOP_READERS_MAX, "every socket is polled");
 _Static_assert(CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)) <= CONTROL_MAX, "control messages fit");
 
 union control {
