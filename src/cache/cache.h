@@ -46,6 +46,10 @@ struct cache_answer {
 /* Everything the cache ever uses, its own tables included, is within bytes_max. 0, -EINVAL (bytes_max under CACHE_BYTES_MIN), -ENOMEM. */
 int cache_new(struct cache **ret, uint64_t bytes_max);
 void cache_free(struct cache *c); /* no reader may be left; takes NULL */
+/* Worker, in a read section. A hit on what is not in the processor's cache is a wait for the bucket, then one for the entry. For a batch: cache_prefetch
+ * for all keys, then cache_prefetch_entry for all, then find them; so the waits overlap. Neither is needed for one key alone. */
+void cache_prefetch(const struct cache *c, const struct cache_key *key);
+void cache_prefetch_entry(const struct cache *c, const struct cache_key *key);
 /* Worker, in a read section. NULL: not there or expired. now_s as above. */
 const struct cache_answer *cache_find(struct cache *c, const struct cache_key *key, uint32_t now_s);
 /* The same without counting a hit or a miss, or as one that was asked for. */

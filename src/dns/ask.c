@@ -29,23 +29,37 @@ int choose_group(struct worker *w, const struct name *qname, int way)
 	return c->default_upstream;
 }
 
-struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const struct name *qname, uint16_t group_id)
+static struct cache_key key_of(const struct ask *a, const struct name *qname, uint64_t hash, uint16_t group_id)
 {
-	return (struct cache_key){ .qname = qname, .name_hash = name_whole_hash(qname, w->shared->name_seed), .qtype = a->q.qtype, .qclass = a->q.qclass, .group = group_id,
+	return (struct cache_key){ .qname = qname, .name_hash = hash, .qtype = a->q.qtype, .qclass = a->q.qclass, .group = group_id,
 		.variant = (uint8_t)(a->q.has_do | (a->q.flags & FLAG_CD ? 2 : 0)) };
 }
 
-/* --- stale answers --- */
+struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const struct name *qname, uint16_t group_id)
+{
+	return key_of(a, qname, name_whole_hash(qname, w->shared->name_seed), group_id);
+}
 
-/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now. */
-void classify_again(struct worker *w, struct query *q)
+struct cache_key cache_key_begun(const struct begun *b, uint16_t group_id)
+{
+	return key_of(&b->ask, &b->ask.q.qname, b->whole_hash, group_id);
+}
+
+/* The client may have been sorted into another group meanwhile. A MAC that the configuration of the question did not name may be one that is named now.
+ * False: nobody asked by which interface it came, and now that matters. */
+bool classify_again(struct worker *w, struct query *q)
 {
 	static const uint8_t unnamed[6];
 	struct client *c = &q->ask.client;
+	if (w->wants_interface && !c->ifindex && !q->ask.is_tcp)
+		return false;
 	if (q->config_serial != w->snap->serial && w->snap->macs.count && !q->ask.is_tcp && !memcmp(c->mac, unnamed, sizeof unnamed))
 		c->mac_known = addr_is_loopback(&c->addr);
 	policy_classify(w->snap->policy, &q->ask.client, &q->ask.groups);
+	return true;
 }
+
+/* --- stale answers --- */
 
 /* True: the client has an answer, an expired one. It is judged and steered as any other. */
 static bool answer_stale(struct worker *w, struct query *q)
@@ -56,9 +70,8 @@ static bool answer_stale(struct worker *w, struct query *q)
 	struct cache_key key = cache_key_of(w, &q->ask, &q->ask.q.qname, q->group_id);
 	const struct cache_answer *c = cache_find_stale(w->shared->cache, &key, w->now_s, stale_s);
 	struct view v;
-	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0)
+	if (!c || view_cached(w, c, &q->ask.q.qname, &v) < 0 || !classify_again(w, q))
 		return false;
-	classify_again(w, q);
 	count(w, C_STALE);
 	v.is_stale = true;
 	q->is_answered = true;
@@ -119,13 +132,14 @@ static void prefetch(struct worker *w, const struct ask *a, int group)
 	ask_upstream(w, q, &q->ask.q.qname);
 }
 
-void ask_group(struct worker *w, const struct ask *a, int group)
+void ask_group(struct worker *w, const struct begun *b, int group)
 {
+	const struct ask *a = &b->ask;
 	if (group < 0) {
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "no upstream is configured");
 		return;
 	}
-	struct cache_key key = cache_key_of(w, a, &a->q.qname, w->snap->group_id[group]);
+	struct cache_key key = cache_key_begun(b, w->snap->group_id[group]);
 	const struct cache_answer *c = cache_find(w->shared->cache, &key, w->now_s);
 	struct view view;
 	if (c && view_cached(w, c, &a->q.qname, &view) == 0) {
@@ -151,7 +165,8 @@ static bool ask_anew(struct worker *w, struct query *q)
 	const struct policy *p = w->snap->policy;
 	if (q->was_asked_anew || q->is_answered || q->stage != STAGE_UPSTREAM)
 		return false;
-	classify_again(w, q);
+	if (!classify_again(w, q))
+		return false;
 	struct policy_ask who = { .qtype = q->ask.q.qtype, .client = &q->ask.client, .groups = &q->ask.groups };
 	policy_judge(p, policy_generation(p), &q->ask.q.qname, &who, &w->judged[0]);
 	policy_steer(p, &q->ask.groups, q->ask.client.is_local, w->judged, 1, &w->steered);
@@ -203,7 +218,8 @@ static bool chase(struct worker *w, struct query *q, const uint8_t *msg, const s
 		const struct name *names[ANSWER_CHAIN_MAX];
 		for (unsigned i = 0; i < walk->chain_len; i++)
 			names[i] = &walk->chain[i];
-		classify_again(w, q);
+		if (!classify_again(w, q))
+			return false;
 		if (block_target(w, &q->ask, names, walk->chain_len)) {
 			query_free(q);
 			return true;
@@ -244,7 +260,10 @@ static void take_answer(struct worker *w, struct query *q, const uint8_t *msg, c
 		query_free(q);
 		return;
 	}
-	classify_again(w, q);
+	if (!classify_again(w, q)) {
+		fail_upstream(w, q, UPSTREAM_GONE);
+		return;
+	}
 	w->note.outcome = is_useful ? OUTCOME_ANSWERED : OUTCOME_FAILED;
 	/* Its upper bits have no place in what we send: without them it would be another code. */
 	if (walk->rcode > 15) {
@@ -271,8 +290,10 @@ static void on_upstream(struct upstream_wait *wait, const struct upstream_answer
 		return;
 	}
 	if (q->stage == STAGE_ALIAS) {
-		classify_again(w, q);
-		alias_answered(w, q, ans);
+		if (classify_again(w, q))
+			alias_answered(w, q, ans);
+		else
+			fail_upstream(w, q, UPSTREAM_GONE);
 		return;
 	}
 	const uint8_t *msg = ans->msg;

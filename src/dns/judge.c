@@ -161,8 +161,10 @@ void query_barrier_done(struct worker *w, struct query *q)
 		answer_rcode(w, a, RCODE_SERVFAIL, EDE_OTHER, q->is_full ? "the address sets are full" : "addresses could not be put into the kernel's set");
 	} else if (q->config_serial != w->snap->serial || q->gen != policy_generation(w->snap->policy)) {
 		/* Lists or rules changed while it waited: it leaves as they say now. */
-		classify_again(w, q);
-		judge_view(w, a, NULL, &v);
+		if (classify_again(w, q))
+			judge_view(w, a, NULL, &v);
+		else
+			answer_rcode(w, a, RCODE_SERVFAIL, EDE_NOT_READY, "the configuration changed");
 	} else {
 		answer_kept(w, a, &v);
 	}

@@ -22,13 +22,14 @@ bool steers_own(struct worker *w, const struct ask *a, const struct view *v); /*
 /* ask.c */
 int choose_group(struct worker *w, const struct name *qname, int way); /* upstream index or -1 */
 struct cache_key cache_key_of(const struct worker *w, const struct ask *a, const struct name *qname, uint16_t group_id);
+struct cache_key cache_key_begun(const struct begun *b, uint16_t group_id);
 /* From the cache or from upstream. What the question alone says of filter and steer has been looked at: w->judged[0], w->steered. */
-void ask_group(struct worker *w, const struct ask *a, int group);
+void ask_group(struct worker *w, const struct begun *b, int group);
 /* Parks the query, asks for `qname`. NULL: it was answered, too many are parked. */
 struct query *ask_park(struct worker *w, const struct ask *a, int group, enum query_stage stage);
 void ask_upstream(struct worker *w, struct query *q, const struct name *qname);
 bool find_group(const struct worker *w, struct query *q); /* where the configuration of now has the group that was asked */
-void classify_again(struct worker *w, struct query *q);
+bool classify_again(struct worker *w, struct query *q); /* false: who asks can no longer be told */
 
 /* alias.c */
 void alias_begin(struct worker *w, const struct ask *a, const struct name *target, uint32_t ttl_s); /* qname is an alias of target */

@@ -81,38 +81,51 @@ static void read_mac(const struct worker *w, const struct udp_path *path, struct
 		memcpy(c->mac, mac, sizeof c->mac);
 }
 
+static void take_packet(struct worker *w, struct ask *a, const struct udp_packet *p)
+{
+	a->is_tcp = false;
+	a->udp = p->path;
+	a->client.addr = p->path.from.addr;
+	a->client.ifindex = p->path.ifindex;
+	read_mac(w, &p->path, &a->client);
+}
+
 static void on_udp(void *ctx, const struct udp_packet *p, unsigned n)
 {
 	struct worker *w = ctx;
-	static __thread struct ask a;
+	struct query_msg msgs[BEGIN_TOGETHER];
+	unsigned waiting = 0;
+	w->last.is_known = false;
 	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	for (unsigned i = 0; i < n; i++) {
 		count(w, C_UDP);
 		/* Without its interface the client cannot be sorted into a group. It will ask again. */
-		if (!p[i].path.ifindex)
+		if (w->wants_interface && !p[i].path.ifindex)
 			continue;
-		a.is_tcp = false;
-		a.udp = p[i].path;
-		a.client.addr = p[i].path.from.addr;
-		a.client.ifindex = p[i].path.ifindex;
-		read_mac(w, &p[i].path, &a.client);
-		query_begin(w, &a, p[i].bytes, p[i].len);
+		take_packet(w, &w->begun[waiting].ask, &p[i]);
+		msgs[waiting++] = (struct query_msg){ p[i].bytes, p[i].len };
+		if (waiting == BEGIN_TOGETHER) {
+			query_begin(w, msgs, waiting);
+			waiting = 0;
+		}
 	}
+	query_begin(w, msgs, waiting);
 }
 
 static void on_tcp(void *ctx, struct tcp_session *s, const struct tcp_path *path, const uint8_t *msg, size_t len)
 {
 	struct worker *w = ctx;
-	static __thread struct ask a;
+	struct ask *a = &w->begun[0].ask;
+	w->last.is_known = false;
 	w->now_s = (uint32_t)(loop_now_ms(w->loop) / 1000);
 	count(w, C_TCP);
-	a.is_tcp = true;
-	a.tcp = s;
-	a.client.addr = path->from.addr;
-	a.client.ifindex = path->ifindex;
-	a.client.mac_known = path->mac_known || addr_is_loopback(&path->from.addr);
-	memcpy(a.client.mac, path->mac, 6);
-	query_begin(w, &a, msg, len);
+	a->is_tcp = true;
+	a->tcp = s;
+	a->client.addr = path->from.addr;
+	a->client.ifindex = path->ifindex;
+	a->client.mac_known = path->mac_known || addr_is_loopback(&path->from.addr);
+	memcpy(a->client.mac, path->mac, 6);
+	query_begin(w, &(struct query_msg){ msg, len }, 1);
 }
 
 static int take_socket(void *ctx, unsigned group, unsigned server, bool is_tcp)
@@ -249,11 +262,23 @@ static void run_in_worker(struct worker *w, void (*fn)(struct worker *w, void *a
 	sem_destroy(&t.done);
 }
 
+/* Whether it matters by which interface a client asks: to tell which group it is of, or whether it is this machine. */
+static bool wants_interface(const struct snapshot *s)
+{
+	const struct config *c = s->config;
+	bool wants = c->group_count || c->server.allow_default || s->has_closed_rules;
+	for (unsigned i = 0; i < c->steer_count; i++)
+		wants |= c->steers[i].has_gid;
+	return wants;
+}
+
 static void do_switch(struct worker *w, void *arg)
 {
 	const struct snapshot *s = arg, *old = w->snap;
 	bool are_rules_new = !old || old->config != s->config;
 	w->snap = s;
+	w->wants_interface = wants_interface(s);
+	udp_server_want(w->udp, w->wants_interface, s->macs.count);
 	if (!are_rules_new)
 		return;
 	/* Without memory for the new groups their numbers would mean other upstreams: better no server than answers from the wrong exit. */

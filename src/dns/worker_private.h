@@ -23,6 +23,16 @@ struct ask {
 	uint64_t begun_ms;
 };
 
+/* A question being looked at, with what is computed of its name once. */
+struct begun {
+	struct ask ask;
+	enum wire_reason reason;
+	uint64_t whole_hash;                   /* of the name, with name_seed */
+	uint64_t hashes[NAME_LABELS_MAX + 1];  /* of its suffixes: with name_seed while local names are looked at, then with the index's seed */
+};
+/* So many of a batch go through the steps before the cache together: enough that their waits for memory overlap, and few enough to stay near. */
+enum { BEGIN_TOGETHER = 16 };
+
 /* What became of the query being worked on, for the query log. */
 struct note { uint8_t outcome, rewrites /* names that became others by our word */; int16_t filter_rule, steer_rule; uint32_t config_serial /* that the rules belong to */; };
 #define NOTE_NONE ((struct note){ .filter_rule = -1, .steer_rule = -1 })
@@ -96,6 +106,7 @@ struct worker {
 	uint64_t stopped_ms;           /* when it stopped listening; main thread */
 	uv_poll_t steer_poll;
 	const struct snapshot *snap;
+	bool wants_interface;          /* of its clients */
 	uint32_t now_s;
 	uint64_t ways_seen;            /* bit per way: down, as the resolver was told last, */
 	uint32_t ways_serial;          /* in the numbers of this configuration; 0: nothing yet */
@@ -119,7 +130,9 @@ struct worker {
 	struct judged_name judged[ANSWER_CHAIN_MAX];
 	struct steer_result steered;   /* of the question alone, as resolve() found it */
 	uint64_t judged_gen;
-	uint64_t hashes[NAME_LABELS_MAX + 1];
+	uint64_t hashes[NAME_LABELS_MAX + 1]; /* room */
+	struct begun begun[BEGIN_TOGETHER];
+	struct { const struct links *links; struct client client; struct group_bits groups; bool is_allowed, is_known; } last; /* client, until the batch ends */
 	struct local_answer local;
 	struct note note;
 	/* What is being judged may stand in `merged` and `walk` while another query's answer leaves, so stripping has its own. */

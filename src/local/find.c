@@ -255,6 +255,11 @@ static bool follow(
 	return false;
 }
 
+void local_prefetch(const struct local *l, const struct name *qname, const uint64_t *hashes)
+{
+	name_map_prefetch(l->names, qname, hashes, 0);
+}
+
 void local_find(const struct local *l, const struct name *qname, const uint64_t *hashes, uint16_t qtype, struct local_answer *ret)
 {
 	uint64_t target_hashes[NAME_LABELS_MAX + 1];

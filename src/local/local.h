@@ -33,6 +33,8 @@ struct local_answer {
 	struct name target;            /* only valid with LOCAL_ALIAS */
 	const char *source; unsigned line; /* for explain: a file with its line, or "configuration", "special-use"; static or the table's */
 };
+/* Fetches what local_find reads first, so that the waits of a batch overlap. Not needed for one name alone. */
+void local_prefetch(const struct local *l, const struct name *qname, const uint64_t *hashes);
 /* hashes: of qname, by name_hash. Only `kind` is set when it is LOCAL_NONE. ANY gets every record of the name. */
 void local_find(const struct local *l, const struct name *qname, const uint64_t *hashes, uint16_t qtype, struct local_answer *ret);
 

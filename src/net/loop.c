@@ -2,9 +2,10 @@
 /* The worker's event loop.
  *
  * libuv runs I/O callbacks inside its own poll phase, so RCU states cannot be switched from its hooks. A turn is therefore:
- * go offline, poll() libuv's epoll descriptor, go online, let libuv run what is ready without waiting, run expired deadlines,
- * run the turn-end hooks, quiesce. When libuv says it has something to do at once (timeout 0, which it also says when a watcher
- * was added that its epoll set does not hold yet) the wait is left out.
+ * go offline, poll() libuv's epoll descriptor and the readers, go online, run the readers that are ready, let libuv run what is
+ * ready without waiting, run expired deadlines, run the turn-end hooks, quiesce. When libuv says it has something to do at once
+ * (timeout 0, which it also says when a watcher was added that its epoll set does not hold yet) the wait is left out, and when it
+ * has nothing to do it is not called.
  *
  * Posts from other threads: a lock-free stack that the loop takes whole and reverses; only the poster that found it empty
  * writes the eventfd. */
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/rcu.h"
 
 enum { TURN_END_MAX = 8, CLOSE_ROUNDS = 16 };
@@ -34,6 +36,10 @@ struct loop {
 	} turn_end[TURN_END_MAX];
 	unsigned turn_end_count;
 	struct deadline_queue *queues;
+	/* poll[0] is libuv's; poll[i + 1] is of reader[i]. A place that was given back is NULL and has no descriptor. */
+	struct pollfd poll[LOOP_READERS_MAX + 1];
+	struct loop_reader *reader[LOOP_READERS_MAX];
+	unsigned reader_count;
 	_Atomic(struct loop_post *) posts;
 	atomic_bool is_stopping;
 };
@@ -96,6 +102,7 @@ int loop_new(struct loop **ret)
 		goto fail;
 	}
 	l->wake.data = l;
+	l->poll[0] = (struct pollfd){.fd = uv_backend_fd(&l->uv), .events = POLLIN};
 	uv_poll_start(&l->wake, UV_READABLE, on_wake);
 	l->now_ms = clock_ms();
 	*ret = l;
@@ -204,21 +211,63 @@ static void run_deadlines(struct loop *l)
 	}
 }
 
+int loop_reader_add(struct loop *l, struct loop_reader *r)
+{
+	unsigned place = 0;
+
+	while (place < l->reader_count && l->reader[place])
+		place++;
+	if (place == LOOP_READERS_MAX)
+		return NW_EFULL;
+	if (place == l->reader_count)
+		l->reader_count++;
+	r->place = place;
+	l->reader[place] = r;
+	l->poll[place + 1] = (struct pollfd){.fd = r->fd, .events = POLLIN};
+	return 0;
+}
+
+void loop_reader_del(struct loop *l, struct loop_reader *r)
+{
+	l->reader[r->place] = NULL;
+	l->poll[r->place + 1].fd = -1;
+	while (l->reader_count && !l->reader[l->reader_count - 1])
+		l->reader_count--;
+}
+
+/* Waits for libuv's descriptors and the readers. */
+static void wait_ready(struct loop *l, int timeout_ms)
+{
+	int n;
+
+	if (timeout_ms != 0)
+		rcu_offline();
+	n = poll(l->poll, l->reader_count + 1, timeout_ms);
+	if (timeout_ms != 0)
+		rcu_online();
+	for (unsigned i = 0; n < 0 && i <= l->reader_count; i++)
+		l->poll[i].revents = 0;
+}
+
+static void run_readers(struct loop *l)
+{
+	unsigned count = l->reader_count;
+
+	for (unsigned i = 0; i < count; i++)
+		if (l->poll[i + 1].revents && l->reader[i])
+			l->reader[i]->fn(l->reader[i], l->poll[i + 1].revents & (POLLERR | POLLNVAL));
+}
+
 void loop_run(struct loop *l)
 {
 	rcu_thread_register();
 	while (!atomic_load_explicit(&l->is_stopping, memory_order_acquire)) {
-		int timeout_ms = wait_ms(l);
-
-		if (timeout_ms != 0) {
-			struct pollfd p = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
-
-			rcu_offline();
-			poll(&p, 1, timeout_ms);
-			rcu_online();
-		}
+		wait_ready(l, wait_ms(l));
 		l->now_ms = clock_ms();
-		uv_run(&l->uv, UV_RUN_NOWAIT);
+		uv_update_time(&l->uv);
+		run_readers(l);
+		if (l->poll[0].revents || uv_backend_timeout(&l->uv) == 0)
+			uv_run(&l->uv, UV_RUN_NOWAIT);
 		run_deadlines(l);
 		for (unsigned i = 0; i < l->turn_end_count; i++)
 			l->turn_end[i].fn(l->turn_end[i].ctx);

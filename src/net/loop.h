@@ -16,6 +16,13 @@ uint64_t loop_now_ms(const struct loop *l);  /* clock_ms read once a turn */
 /* fn runs at the end of every turn, before the loop waits: flush batches here. Up to 8. */
 void loop_on_turn_end(struct loop *l, void (*fn)(void *ctx), void *ctx);
 void loop_off_turn_end(struct loop *l, void (*fn)(void *ctx), void *ctx); /* not from inside a hook */
+/* A descriptor that is polled by the loop itself, outside libuv's epoll set: what stands in such a set makes the kernel look at the set for every packet
+ * that comes and every one that goes, which is a twentieth of what serving a packet costs. For the few descriptors with many packets. fn runs when there
+ * is something to read or an error (then is_error); any fn may add and remove readers, its own too. At most LOOP_READERS_MAX. */
+enum { LOOP_READERS_MAX = 256 };
+struct loop_reader { int fd; void (*fn)(struct loop_reader *r, bool is_error); unsigned place; /* the loop's */ };
+int loop_reader_add(struct loop *l, struct loop_reader *r); /* 0, NW_EFULL */
+void loop_reader_del(struct loop *l, struct loop_reader *r); /* before the descriptor is closed; r may be freed at once */
 /* fn runs in the loop's thread soon. The post struct must live until then. Never blocks, never allocates. */
 void loop_post(struct loop *l, struct loop_post *p);
 void loop_run(struct loop *l);               /* returns after loop_stop; registers the thread for RCU */

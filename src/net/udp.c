@@ -2,7 +2,7 @@
 /* Batched UDP for one worker.
  *
  * One set of receive arrays serves all sockets in turn: a readable socket is read in at most READS_PER_WAKE batches and handed
- * on, then the next one is looked at (uv_poll is level-triggered, what is left comes back in the next turn). Answers of all
+ * on, then the next one is looked at (what is left comes back in the next turn). Answers of all
  * sockets collect in one send batch, grouped by socket when it is flushed: at the turn's end or when it is full.
  *
  * Buffers stand BUFFER_STRIDE apart, not a power of two, so that the first lines of a batch do not fall into the same few cache
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/list.h"
 
 #ifndef SO_RCVMARK
 #define SO_RCVMARK 75
@@ -26,6 +27,7 @@
 enum { READS_PER_WAKE = 4, BUFFER_STRIDE = 4096 + 128, CONTROL_MAX = 128, SLOT_BITS = 16, SLOT_MASK = 0xffff };
 _Static_assert((int)BUFFER_STRIDE >= (int)UDP_IN_MAX && (int)BUFFER_STRIDE >= (int)UDP_OUT_MAX, "a buffer holds a packet");
 _Static_assert((int)UDP_SOCKETS_MAX <= (int)SLOT_MASK, "a slot fits its bits");
+_Static_assert((int)UDP_SOCKETS_MAX <= (int)LOOP_READERS_MAX, "every socket is polled");
 _Static_assert(CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)) <= CONTROL_MAX, "control messages fit");
 
 union control {
@@ -33,12 +35,13 @@ union control {
 	uint8_t bytes[CONTROL_MAX];
 };
 
-/* Heap; lives until libuv has closed its handle. */
 struct udp_socket {
-	uv_poll_t poll;
+	struct loop_reader reader;
 	struct udp_server *server;
 	int fd;
 	uint32_t index;
+	int family;
+	struct addr bound; /* family 0: to any address */
 };
 
 struct batch {
@@ -59,6 +62,7 @@ struct udp_server {
 	struct batch in, out;
 	uint32_t out_socket[UDP_BATCH];
 	unsigned out_count;
+	bool wants_interface, wants_mark;
 	struct mmsghdr run[UDP_BATCH]; /* one socket's part of a mixed send batch */
 	struct udp_stat stat;
 };
@@ -109,6 +113,7 @@ int udp_server_new(struct udp_server **ret, struct loop *l,
 	s->loop = l;
 	s->on_packets = on_packets;
 	s->ctx = ctx;
+	s->wants_interface = s->wants_mark = true;
 	loop_on_turn_end(l, flush, s);
 	*ret = s;
 	return 0;
@@ -128,10 +133,8 @@ void udp_server_free(struct udp_server *s)
 }
 
 /* Reads what the kernel said beside the packet into its path. */
-static void path_read(struct udp_path *path, struct msghdr *h)
+static void control_read(struct udp_path *path, struct msghdr *h)
 {
-	memset(path, 0, sizeof(*path));
-	addr_from_sockaddr(&path->from, h->msg_name);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo p;
@@ -156,6 +159,20 @@ static void path_read(struct udp_path *path, struct msghdr *h)
 	}
 }
 
+static void path_read(struct udp_path *path, const struct udp_socket *k, struct msghdr *h)
+{
+	addr_from_sockaddr(&path->from, h->msg_name);
+	path->name_len = h->msg_namelen < sizeof(path->name) ? (uint8_t)h->msg_namelen : sizeof(path->name);
+	memcpy(&path->name, h->msg_name, sizeof(path->name));
+	path->socket = k->index;
+	path->to = k->bound;
+	path->is_bound = k->bound.family;
+	path->ifindex = path->mark = 0;
+	path->has_mark = false;
+	if (h->msg_controllen)
+		control_read(path, h);
+}
+
 /* One batch of one socket. Returns how many packets came, or a negative error. */
 static int read_batch(struct udp_socket *k)
 {
@@ -172,8 +189,7 @@ static int read_batch(struct udp_socket *k)
 		struct msghdr *h = &b->msg[i].msg_hdr;
 		struct udp_packet *p = &s->packet[i];
 
-		path_read(&p->path, h);
-		p->path.socket = k->index;
+		path_read(&p->path, k, h);
 		p->bytes = b->iov[i].iov_base;
 		p->len = b->msg[i].msg_len;
 		/* recvmmsg wrote the lengths it used; the next call needs what there is. */
@@ -186,19 +202,18 @@ static int read_batch(struct udp_socket *k)
 	return n;
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void on_readable(struct loop_reader *r, bool is_error)
 {
-	struct udp_socket *k = h->data;
+	struct udp_socket *k = FROM_MEMBER(r, struct udp_socket, reader);
 	struct udp_server *s = k->server;
 	uint32_t index = k->index;
 
-	if (status < 0) {
-		/* libuv stops a handle that shows POLLERR. A datagram socket lives on once its error has been read. */
+	if (is_error) {
+		/* A datagram socket lives on once its error has been read. */
 		int error;
 		socklen_t len = sizeof(error);
 
 		getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-		uv_poll_start(&k->poll, UV_READABLE, on_readable);
 	}
 	for (int i = 0; i < READS_PER_WAKE; i++) {
 		int n = read_batch(k);
@@ -209,59 +224,91 @@ static void on_readable(uv_poll_t *h, int status, int events)
 	}
 }
 
-/* The receiving side of answers: own address and interface of each packet, and the mark nft put on it. */
-static int set_options(int fd)
+static bool is_link_local(const struct addr *a)
 {
-	int on = 1, family, r;
-	socklen_t len = sizeof(family);
+	if (a->family == AF_INET)
+		return a->b[0] == 169 && a->b[1] == 254;
+	return a->family == AF_INET6 && a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
+}
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) < 0)
-		return -errno;
-	if (family == AF_INET)
-		r = setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
-	else if (family == AF_INET6)
-		r = setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
-	else
-		return -EAFNOSUPPORT;
-	if (r < 0)
-		return -errno;
+static int set_option(int fd, int level, int option, bool is_on)
+{
+	int on = is_on;
+
+	return setsockopt(fd, level, option, &on, sizeof(on)) < 0 ? -errno : 0;
+}
+
+/* What the kernel is to tell of each packet: the address it came to, where the socket does not say it, its interface, its mark. */
+static int tell(const struct udp_server *s, const struct udp_socket *k)
+{
+	bool has_info = s->wants_interface || !k->bound.family || is_link_local(&k->bound);
+
 	/* Before Linux 5.19 there is no SO_RCVMARK: packets then come without a mark, which has_mark says. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVMARK, &on, sizeof(on));
+	(void)set_option(k->fd, SOL_SOCKET, SO_RCVMARK, s->wants_mark);
+	return k->family == AF_INET ? set_option(k->fd, IPPROTO_IP, IP_PKTINFO, has_info)
+	                         : set_option(k->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, has_info);
+}
+
+void udp_server_want(struct udp_server *s, bool interface, bool mark)
+{
+	if (s->wants_interface == interface && s->wants_mark == mark)
+		return;
+	s->wants_interface = interface;
+	s->wants_mark = mark;
+	for (unsigned i = 0; i < UDP_SOCKETS_MAX; i++)
+		if (s->socket[i])
+			(void)tell(s, s->socket[i]);
+}
+
+/* The one address that the socket is bound to, if it is to one. */
+static int read_name(struct udp_socket *k)
+{
+	static const uint8_t any[16];
+	struct sockaddr_storage name;
+	socklen_t len = sizeof(name);
+	struct endpoint at = {0};
+
+	if (getsockname(k->fd, (struct sockaddr *)&name, &len) < 0)
+		return -errno;
+	if (name.ss_family != AF_INET && name.ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	k->family = name.ss_family;
+	addr_from_sockaddr(&at, (struct sockaddr *)&name);
+	if (memcmp(at.addr.b, any, sizeof(any)) != 0)
+		k->bound = at.addr;
 	return 0;
 }
 
 int udp_server_add(struct udp_server *s, int fd, uint32_t *ret_index)
 {
-	struct udp_socket *k = NULL;
+	struct udp_socket *k = calloc(1, sizeof(*k));
 	unsigned slot = 0;
-	int r;
+	int r = k ? 0 : -ENOMEM;
 
 	while (slot < UDP_SOCKETS_MAX && s->socket[slot])
 		slot++;
-	r = slot < UDP_SOCKETS_MAX ? set_options(fd) : NW_EFULL;
+	if (r == 0 && slot == UDP_SOCKETS_MAX)
+		r = NW_EFULL;
 	if (r < 0)
 		goto fail;
-	k = calloc(1, sizeof(*k));
-	r = k ? uv_poll_init(loop_uv(s->loop), &k->poll, fd) : -ENOMEM;
-	if (r < 0)
-		goto fail;
-	k->poll.data = k;
+	k->reader = (struct loop_reader){.fd = fd, .fn = on_readable};
 	k->server = s;
 	k->fd = fd;
+	r = read_name(k);
+	if (r == 0)
+		r = tell(s, k);
+	if (r == 0)
+		r = loop_reader_add(s->loop, &k->reader);
+	if (r < 0)
+		goto fail;
 	k->index = (uint32_t)s->taken[slot]++ << SLOT_BITS | slot;
 	s->socket[slot] = k;
-	uv_poll_start(&k->poll, UV_READABLE, on_readable);
 	*ret_index = k->index;
 	return 0;
 fail:
 	free(k);
 	close(fd);
 	return r;
-}
-
-static void on_closed(uv_handle_t *h)
-{
-	free(h->data);
 }
 
 void udp_server_remove(struct udp_server *s, uint32_t index)
@@ -272,8 +319,9 @@ void udp_server_remove(struct udp_server *s, uint32_t index)
 		return;
 	flush(s);
 	s->socket[index & SLOT_MASK] = NULL;
-	uv_close((uv_handle_t *)&k->poll, on_closed);
+	loop_reader_del(s->loop, &k->reader);
 	close(k->fd);
+	free(k);
 }
 
 uint8_t *udp_reserve(struct udp_server *s)
@@ -283,20 +331,15 @@ uint8_t *udp_reserve(struct udp_server *s)
 	return s->out.iov[s->out_count].iov_base;
 }
 
-static bool is_link_local(const struct addr *a)
-{
-	if (a->family == AF_INET)
-		return a->b[0] == 169 && a->b[1] == 254;
-	return a->family == AF_INET6 && a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
-}
-
-/* The interface is named only where an address means nothing without it: elsewhere the routing table decides, also after a change
- * of links. */
+/* What an answer says beside its destination: where it comes from, where the socket does not say it. The interface is named only where an address means
+ * nothing without it: elsewhere the routing table decides, also after a change of links. */
 static size_t control_write(union control *out, const struct udp_path *to)
 {
 	uint32_t ifindex = is_link_local(&to->from.addr) || is_link_local(&to->to) ? to->ifindex : 0;
 	struct cmsghdr *c = &out->align;
 
+	if (to->is_bound && !ifindex)
+		return 0;
 	if (to->to.family == AF_INET) {
 		struct in_pktinfo p = {.ipi_ifindex = (int)ifindex};
 
@@ -327,7 +370,8 @@ void udp_commit(struct udp_server *s, size_t len, const struct udp_path *to)
 
 	assert(i < UDP_BATCH && len <= UDP_OUT_MAX);
 	s->out.iov[i].iov_len = len;
-	h->msg_namelen = endpoint_to_sockaddr(&s->out.name[i], &to->from);
+	memcpy(&s->out.name[i], &to->name, sizeof(to->name));
+	h->msg_namelen = to->name_len;
 	h->msg_controllen = control_write(&s->out.control[i], to);
 	h->msg_control = h->msg_controllen ? &s->out.control[i] : NULL;
 	s->out_socket[i] = to->socket;

@@ -57,12 +57,12 @@ static unsigned match_tag(const struct bucket *b, uint64_t tag, bool *ret_has_em
 	return matches;
 }
 
-void index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes)
+bool index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes)
 {
 	const struct bucket *b;
 	uint64_t mask[2], cell;
 	unsigned matches;
-	bool has_empty;
+	bool has_empty, is_any = false;
 
 	read_mask(ix, mask);
 	for (unsigned i = 0; i <= n->labels; i++) {
@@ -74,7 +74,9 @@ void index_prefetch_entries(const struct index *ix, const struct name *n, const 
 			continue;
 		cell = atomic_load_explicit(&b->cell[__builtin_ctz(matches)], memory_order_relaxed);
 		__builtin_prefetch(ix->arena + (cell & CELL_OFFSET));
+		is_any = true;
 	}
+	return is_any;
 }
 
 /* Looks at one bucket. Returns the entry, or NULL with *ret_has_empty saying whether the search ends here. */
@@ -131,7 +133,6 @@ void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, co
 
 	memset(ret_listed, 0, sizeof(*ret_listed));
 	memset(ret_allowed, 0, sizeof(*ret_allowed));
-	index_prefetch(ix, n, hashes);
 	read_mask(ix, mask);
 	for (unsigned i = 0; i <= n->labels; i++) {
 		if (!is_worth_probing(mask, n, i))

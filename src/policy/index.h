@@ -43,10 +43,11 @@ void index_free(struct index *ix);                               /* takes NULL *
  * take the bit out of ret_listed: whoever asks combines the lists of a rule. */
 uint64_t index_generation(const struct index *ix);
 uint64_t index_seed(const struct index *ix);
-/* A lookup of a listed name is two cache misses one after the other. For a batch: hash and index_prefetch all names, then index_prefetch_entries all,
- * then look all up; the misses of all names then overlap. Neither is needed for one name alone. */
+/* A lookup of a listed name is two cache misses one after the other for each of its suffixes that can exist. index_prefetch lets those of one name overlap.
+ * For a batch: hash and index_prefetch all names, then index_prefetch_entries all, then look all up; the misses of all names then overlap.
+ * False: no suffix has an entry, as far as the first bucket of each tells. */
 void index_prefetch(const struct index *ix, const struct name *n, const uint64_t *hashes);
-void index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes);
+bool index_prefetch_entries(const struct index *ix, const struct name *n, const uint64_t *hashes);
 void index_lookup(const struct index *ix, uint64_t gen, const struct name *n, const uint64_t *hashes, struct list_bits *ret_listed, struct list_bits *ret_allowed);
 /* For explain: the deciding entry of one list. Returns the kind bits that decide (0: none; KIND_ALLOW where one is on the way; an exempting kind where
  * both stand at one name), with KIND_MULTI beside, and the label at which the entry's name starts. */

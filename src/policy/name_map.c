@@ -144,12 +144,22 @@ int name_map_put(struct name_map *m, const struct name *n, uint32_t value, uint3
 	return 0;
 }
 
+static bool is_worth_looking(const struct name_map *m, unsigned labels)
+{
+	return m->label_mask[labels / 64] >> (labels % 64) & 1;
+}
+
+void name_map_prefetch(const struct name_map *m, const struct name *n, const uint64_t *hashes, unsigned i)
+{
+	if (is_worth_looking(m, n->labels - i))
+		__builtin_prefetch(&m->slots[hashes[i] & (m->size - 1)]);
+}
+
 bool name_map_find(const struct name_map *m, const struct name *n, const uint64_t *hashes, unsigned i, uint32_t *ret_value)
 {
-	unsigned labels = n->labels - i;
 	const struct slot *s;
 
-	if (!(m->label_mask[labels / 64] >> (labels % 64) & 1))
+	if (!is_worth_looking(m, n->labels - i))
 		return false;
 	s = search(m, hashes[i], n->wire + n->offset[i], n->len - n->offset[i]);
 	if (!s->at)

@@ -17,5 +17,7 @@ bool name_map_is_empty(const struct name_map *m);
 size_t name_map_bytes(const struct name_map *m);
 /* The suffix of n that starts at label i. False: not there. */
 bool name_map_find(const struct name_map *m, const struct name *n, const uint64_t *hashes, unsigned i, uint32_t *ret_value);
+/* Fetches what a later name_map_find of it reads first, so that the waits of a batch overlap. */
+void name_map_prefetch(const struct name_map *m, const struct name *n, const uint64_t *hashes, unsigned i);
 /* The longest suffix from label `from` on that is there: its label, or -1. The next shorter one: call again with that label + 1. */
 int name_map_find_longest(const struct name_map *m, const struct name *n, const uint64_t *hashes, unsigned from, uint32_t *ret_value);

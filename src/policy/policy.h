@@ -52,6 +52,8 @@ struct policy_ask { uint16_t qtype; const struct client *client; const struct gr
  * `here` is what filters; it is set when is_conditional, else `in` says it. */
 struct judged_name { const struct name *name; bool is_conditional; struct membership in, here; };
 void policy_judge(const struct policy *p, uint64_t gen, const struct name *n, const struct policy_ask *ask /* NULL: nobody */, struct judged_name *ret);
+/* The same with the name's hashes at hand, by name_hash with the index's seed. */
+void policy_judge_hashed(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes, const struct policy_ask *ask, struct judged_name *ret);
 /* The same for the names of a batch or a chain, about twice as fast a name: the cache misses overlap. */
 void policy_judge_many(const struct policy *p, uint64_t gen, const struct name *const *names, unsigned count, const struct policy_ask *ask, struct judged_name *ret);
 

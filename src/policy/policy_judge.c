@@ -77,7 +77,7 @@ static void judge_staged(const struct policy *p, uint64_t gen, const struct name
 	}
 }
 
-static void judge_hashed(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes,
+void policy_judge_hashed(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes,
 	const struct policy_ask *ask, struct judged_name *ret)
 {
 	ret->name = n;
@@ -93,7 +93,8 @@ void policy_judge(const struct policy *p, uint64_t gen, const struct name *n, co
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 
 	name_hash(n, index_seed(p->index), hashes);
-	judge_hashed(p, gen, n, hashes, ask, ret);
+	index_prefetch(p->index, n, hashes);
+	policy_judge_hashed(p, gen, n, hashes, ask, ret);
 }
 
 void policy_judge_many(const struct policy *p, uint64_t gen, const struct name *const *names, unsigned count,
@@ -111,7 +112,7 @@ void policy_judge_many(const struct policy *p, uint64_t gen, const struct name *
 		for (i = 0; i < some; i++)
 			index_prefetch_entries(p->index, names[i], hashes[i]);
 		for (i = 0; i < some; i++)
-			judge_hashed(p, gen, names[i], hashes[i], ask, &ret[i]);
+			policy_judge_hashed(p, gen, names[i], hashes[i], ask, &ret[i]);
 	}
 }
 

@@ -90,8 +90,10 @@ static double measure(
 		for (unsigned i = 0; is_batched && i < BATCH; i++)
 			index_prefetch_entries(ix, &names[i], hashes[i]);
 		for (unsigned i = 0; i < BATCH; i++) {
-			if (!is_batched)
+			if (!is_batched) {
 				name_hash(&names[i], index_seed(ix), hashes[i]);
+				index_prefetch(ix, &names[i], hashes[i]);
+			}
 			index_lookup(ix, index_generation(ix), &names[i], hashes[i], &bits, &allowed);
 			*ret_found += list_bits_any(&bits, &all);
 		}

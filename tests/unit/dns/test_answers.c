@@ -446,6 +446,48 @@ static void test_upstream_says_servfail(void **state)
 	}
 }
 
+/* Whatever comes in one batch is begun together, and each gets its own answer: kept, blocked, local, refused for its class or its client. */
+static void test_a_batch_of_all_kinds(void **state)
+{
+	enum { KEPT = 8, ASKED = 120, ROUNDS = 10 };
+	static const struct { const char *format; uint8_t rcode; int ede; } kinds[] = { { "kept%u.example", RCODE_NOERROR, -1 }, { "x%u.ads.example", RCODE_NXDOMAIN, EDE_BLOCKED },
+		{ "host%u.lan", RCODE_NXDOMAIN, EDE_SYNTHESIZED }, { "chaos%u.example", RCODE_REFUSED, EDE_NOT_SUPPORTED } };
+	char name[64], addr[32];
+	int stranger = client_open(&x, "192.168.9.2");
+	(void)state;
+	world_list(&x, "ads", "ads.example", true);
+	for (unsigned i = 0; i < KEPT; i++) {
+		snprintf(name, sizeof name, "kept%u.example", i);
+		snprintf(addr, sizeof addr, "192.0.2.%u", i + 1);
+		ask_a(&x, name);
+		resolves(&x, name, 300, addr);
+		hear(x.client, &r);
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < ASKED; i++) {
+			snprintf(name, sizeof name, kinds[i % 4].format, i / 4 % KEPT);
+			ask(i % 7 == 3 ? stranger : x.client, &(struct question){ .name = name, .id = (uint16_t)(1000 + i), .class = i % 4 == 3 ? 3 : 1 });
+		}
+		for (unsigned seen = 0; seen < ASKED; seen++) {
+			bool is_stranger = hears(stranger, 0, &r);
+			if (!is_stranger && !hears(x.client, 0, &r)) {
+				seen--;
+				continue;
+			}
+			unsigned i = r.id - 1000u;
+			assert_in_range(i, 0, ASKED - 1);
+			assert_int_equal(i % 7 == 3, is_stranger);
+			assert_int_equal(r.rcode, is_stranger ? RCODE_REFUSED : kinds[i % 4].rcode);
+			assert_int_equal(r.ede, is_stranger ? EDE_PROHIBITED : kinds[i % 4].ede);
+			snprintf(name, sizeof name, kinds[i % 4].format, i / 4 % KEPT);
+			assert_name(&r.walk.chain[0], name);
+			snprintf(addr, sizeof addr, "192.0.2.%u", i / 4 % KEPT + 1);
+			assert_int_equal(has_address(&r, addr), !is_stranger && i % 4 == 0);
+		}
+	}
+	close(stranger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,7 +495,7 @@ int main(void)
 		TEST(test_passes_and_is_kept), TEST(test_long_ttl_is_cut), TEST(test_ttl_zero), TEST(test_every_block), TEST(test_kept_answers_are_judged_anew),
 		TEST(test_a_list_that_changes_meanwhile), TEST(test_a_blocked_name_of_the_chain), TEST(test_open_chain_is_chased), TEST(test_chase_over_a_reload),
 		TEST(test_chain_without_end), TEST(test_negative_answers_pass), TEST(test_edns_or_none), TEST(test_kinds_that_are_not_served), TEST(test_any_is_judged_and_passed),
-		TEST(test_local_domain_stays_here), TEST(test_who_may_not_ask), TEST(test_cut_by_udp_then_tcp), TEST(test_upstream_says_servfail),
+		TEST(test_local_domain_stays_here), TEST(test_who_may_not_ask), TEST(test_cut_by_udp_then_tcp), TEST(test_upstream_says_servfail), TEST(test_a_batch_of_all_kinds),
 	};
 	world_permitted();
 	return cmocka_run_group_tests_name("dns answers", tests, NULL, NULL);

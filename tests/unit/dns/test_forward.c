@@ -125,12 +125,41 @@ static void test_empty_answer_without_soa_is_not_kept(void **state)
 	}
 }
 
+/* While nothing depends on the interface a client asks by, the kernel is not made to tell it. A query that waits while a configuration comes by which it
+ * matters is then a stranger's. */
+static void test_the_interface_comes_to_matter(void **state)
+{
+	static struct link_entry lo = { .ifindex = 1, .name = "lo" };
+	static struct links links = { .count = 1, .v = &lo };
+	(void)state;
+	atomic_store(&x.shared.links, &links);
+	world_configure(&x, "server: { allow: [192.168.8.0/24] }\nupstreams: { default: { servers: [127.0.0.1@%u] } }\n", 2);
+	ask_a(&x, "known.example");
+	resolves(&x, "known.example", 60, "192.0.2.1");
+	hear(x.client, &r);
+	assert_true(has_address(&r, "192.0.2.1"));
+	ask_a(&x, "waits.example");
+	upstream_expect(&x, 0, "waits.example", RR_A);
+	world_configure(&x, "server: { allow: [192.168.8.0/24] }\nupstreams: { default: { servers: [127.0.0.1@%u] } }\nclients: { here: { interfaces: [lo] } }\n"
+		"lists: { bad: { files: [/nowhere] } }\nfilter: [ { clients: [here], names: [bad], block: nxdomain } ]\n", 3);
+	answer_a(&m, "waits.example", 60, "192.0.2.2");
+	upstream_gives(&x, 0, &m);
+	hear(x.client, &r);
+	assert_int_equal(r.rcode, RCODE_SERVFAIL);
+	assert_int_equal(r.ede, EDE_NOT_READY);
+	world_list(&x, "bad", "known.example", true);
+	ask_a(&x, "known.example");
+	hear(x.client, &r);
+	assert_int_equal(r.rcode, RCODE_NXDOMAIN);
+	assert_int_equal(r.ede, EDE_BLOCKED);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_split_domains), TEST(test_stale_after_the_first_timeout), TEST(test_stale_instead_of_servfail), TEST(test_private_addresses_of_public_names),
-		TEST(test_empty_answer_without_soa_is_not_kept),
+		TEST(test_empty_answer_without_soa_is_not_kept), TEST(test_the_interface_comes_to_matter),
 	};
 	world_permitted();
 	return cmocka_run_group_tests(tests, NULL, NULL);

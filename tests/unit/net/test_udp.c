@@ -39,7 +39,7 @@ static void on_packets(void *ctx, const struct udp_packet *p, unsigned count)
 		if (len > 3 && memcmp(out, "bad", 3) == 0) {
 			struct udp_path nowhere = p[i].path;
 
-			nowhere.from.port = 0;
+			nowhere.name.v4.sin_port = 0;
 			udp_commit(server, len, &nowhere);
 			out = udp_reserve(server);
 			memcpy(out, p[i].bytes, len);
@@ -219,6 +219,48 @@ static void the_mark_is_seen(void **state)
 	close(fd);
 }
 
+static void want_nothing(void)
+{
+	udp_server_want(server, false, false);
+}
+
+static void want_all(void)
+{
+	udp_server_want(server, true, true);
+}
+
+static void ask_once(const char *address, uint16_t port)
+{
+	int fd = client(address, port);
+	char buf[64];
+
+	assert_int_equal(send(fd, "w", 1, 0), 1);
+	assert_int_equal(receive(fd, buf, sizeof(buf), 5000), 1);
+	close(fd);
+}
+
+/* The bound socket knows its address without being told; the other one has to be told, whatever is wanted. */
+static void only_what_is_wanted_is_told(void **state)
+{
+	struct addr a;
+
+	assert_int_equal(addr_parse(&a, "127.0.0.1"), 0);
+	in_loop(want_nothing);
+	ask_once("127.0.0.1", port_b);
+	assert_true(last_path.is_bound);
+	assert_true(addr_equal(&last_path.to, &a));
+	assert_int_equal(last_path.ifindex, 0);
+	assert_false(last_path.has_mark);
+	ask_once("127.0.0.2", port4);
+	assert_false(last_path.is_bound);
+	assert_int_equal(last_path.ifindex, 1);
+	assert_false(last_path.has_mark);
+	in_loop(want_all);
+	ask_once("127.0.0.1", port_b);
+	assert_true(addr_equal(&last_path.to, &a));
+	assert_int_equal(last_path.ifindex, 1);
+}
+
 /* Two clients, two server sockets, many packets at once: more than a batch, mixed sockets in one send batch, failing ones among
  * them. */
 static void many_packets_all_come_back(void **state)
@@ -323,6 +365,7 @@ int main(void)
 	        cmocka_unit_test(answers_come_from_the_address_asked),
 	        cmocka_unit_test(ipv6_works_alike),
 	        cmocka_unit_test(the_mark_is_seen),
+	        cmocka_unit_test(only_what_is_wanted_is_told),
 	        cmocka_unit_test(many_packets_all_come_back),
 	        cmocka_unit_test(a_long_query_is_cut),
 	        cmocka_unit_test(a_late_answer_leaves_by_no_other_socket),

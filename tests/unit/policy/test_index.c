@@ -117,6 +117,17 @@ static bool is_listed(struct index *ix, const char *text, unsigned slot)
 	return list_bits_has(&bits, slot);
 }
 
+/* What prefetching says of the name. */
+static bool is_likely(struct index *ix, const char *text)
+{
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	struct name n = name_of(text);
+
+	name_hash(&n, index_seed(ix), hashes);
+	index_prefetch(ix, &n, hashes);
+	return index_prefetch_entries(ix, &n, hashes);
+}
+
 static void add_all(struct index *ix, unsigned slot, const char *const *texts, const unsigned *kinds, unsigned count)
 {
 	index_begin(ix);
@@ -176,6 +187,8 @@ static void allows(void **state)
 	assert_int_equal(index_kinds_at(ix, index_generation(ix), &n, hashes, 70, 1), KIND_ALLOW);
 	assert_int_equal(index_kinds_at(ix, index_generation(ix), &n, hashes, 71, 1), 0);
 	assert_int_equal(index_count(ix, 70), 3);
+	assert_true(is_likely(ix, "x.deep.ok.example"));
+	assert_false(is_likely(ix, "ok.example.net"));
 	index_free(ix);
 }
 
