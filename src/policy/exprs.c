@@ -129,11 +129,10 @@ static void take(struct look *l, uint32_t rule_number, unsigned label)
 		ret->always |= rule->outcome;
 	else if (!type_holds(l->e, c, l->qtype) || (c->client_count && !client_holds(l->e, c, l->client)))
 		return;
-	/* The most specific of them comes first. */
-	if (rule->outcome == EXPR_BAD_BLOCK && !(ret->here & EXPR_BAD_BLOCK))
-		ret->bad_block_label = (uint8_t)label;
-	if (rule->outcome == EXPR_BAD_ALLOW && !(ret->here & EXPR_BAD_ALLOW))
-		ret->bad_allow_label = (uint8_t)label;
+	if (rule->outcome == EXPR_BAD_BLOCK)
+		ret->bad_block[label / 64] |= 1ull << (label % 64);
+	if (rule->outcome == EXPR_BAD_ALLOW)
+		ret->bad_allow[label / 64] |= 1ull << (label % 64);
 	ret->here |= rule->outcome;
 	if (rule->outcome > EXPR_SPARE || rule->outcome < l->best || (rule->outcome == l->best && rule_number > l->best_rule))
 		return;
@@ -148,7 +147,7 @@ static bool adds(const struct look *l, const struct expr_rule *rule)
 
 	if (!rule->outcome)
 		return false;
-	if (l->is_deciding || !(l->ret->here & rule->outcome))
+	if (l->is_deciding || !(l->ret->here & rule->outcome) || rule->outcome > EXPR_SPARE)
 		return true;
 	if (l->ret->always & rule->outcome)
 		return false;

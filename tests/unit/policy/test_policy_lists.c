@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A block rule over one adblock list, from the list's lines to the verdict: exceptions, $badfilter, addresses, clients. */
+#include "lists_world.h"
+#include "policy/policy.h"
+
+enum { GROUP_KIDS, GROUP_PHONES, GROUPS };
+
+static struct world world;
+static struct policy *policy;
+
+static void open_list(const char *text)
+{
+	static uint16_t list = 0;
+	static struct cfg_filter filter;
+	static struct cfg_group groups[GROUPS];
+	static struct prefix kids;
+	static uint8_t phone[1][6] = {{2, 0, 0x5e, 0x10, 0, 1}};
+	const struct prefixes *prefixes[1];
+	const struct exprs *exprs[1];
+
+	world_open(&world, 1, false);
+	world.lists[0].format = FORMAT_ADBLOCK;
+	replan(&world);
+	assert_int_equal(offer(&world, 0, text, true), 0);
+	assert_int_equal(prefix_parse(&kids, "192.168.8.0/24"), 0);
+	groups[GROUP_KIDS] = (struct cfg_group){.name = "kids", .networks = &kids, .network_count = 1};
+	groups[GROUP_PHONES] = (struct cfg_group){.name = "phones", .macs = phone, .mac_count = 1};
+	filter = (struct cfg_filter){.enabled = true, .names = {.v = &list, .count = 1}, .block = BLOCK_NXDOMAIN};
+	world.config.filters = &filter;
+	world.config.filter_count = 1;
+	world.config.groups = groups;
+	world.config.group_count = GROUPS;
+	prefixes[0] = lists_prefixes(world.l, 0);
+	exprs[0] = lists_exprs(world.l, 0);
+	assert_int_equal(policy_new(&policy, &world.config, lists_index(world.l), world.slots, prefixes, exprs), 0);
+}
+
+static void close_list(void)
+{
+	policy_free(policy);
+	world_close(&world);
+}
+
+static bool is_blocked(const char *host, const char *address, const char *client_address, bool is_mac_known)
+{
+	struct client client = {.mac_known = is_mac_known, .mac = {2, 0, 0x5e, 0x10, 0, 1}};
+	struct policy_ask ask = {.qtype = 1, .client = &client};
+	struct judged_name judged;
+	struct group_bits groups;
+	struct addr a;
+	struct name n;
+
+	assert_int_equal(name_from_text(&n, host, strlen(host)), 0);
+	assert_int_equal(addr_parse(&client.addr, client_address), 0);
+	assert_true(!address || addr_parse(&a, address) == 0);
+	policy_classify(policy, &client, &groups);
+	ask.groups = &groups;
+	policy_judge(policy, index_generation(policy_index(policy)), &n, &ask, &judged);
+	return policy_filter(policy, &groups, NULL, 0, &judged, 1, address ? &a : NULL, address ? 1 : 0).kind == VERDICT_BLOCK;
+}
+
+static bool blocks(const char *host)
+{
+	return is_blocked(host, NULL, "192.168.8.2", true);
+}
+
+static bool blocks_answer(const char *host, const char *address)
+{
+	return is_blocked(host, address, "192.168.8.2", true);
+}
+
+/* An exception that a live edit made stands where a $badfilter makes the list be read again. */
+static void exemptions_and_badfilter(void **state)
+{
+	const char *edits[] = {"!good.x.test", "!=alone.x.test"};
+	const struct exprs *exprs[1];
+	const struct prefixes *prefixes[1];
+
+	open_list("||x.test^\n||a.good.x.test^\n||a.good.x.test^$badfilter\n||b.good.x.test^\n||y.test^\n||y.test^$badfilter\n||alone.x.test^$badfilter\n");
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(edit(&world, 0, true, edits[i]), 0);
+	policy_free(policy);
+	prefixes[0] = lists_prefixes(world.l, 0);
+	exprs[0] = lists_exprs(world.l, 0);
+	assert_int_equal(policy_new(&policy, &world.config, lists_index(world.l), world.slots, prefixes, exprs), 0);
+	assert_true(blocks("x.test"));
+	assert_false(blocks("good.x.test"));
+	assert_false(blocks("a.good.x.test"));
+	assert_true(blocks("b.good.x.test"));
+	assert_false(blocks("alone.x.test"));
+	assert_true(blocks("not.alone.x.test"));
+	assert_false(blocks("y.test"));
+	close_list();
+}
+
+/* A question that an exception lifts is answered whatever the answer's addresses are. */
+static void exceptions_lift_addresses(void **state)
+{
+	open_list("||192.0.2.1^\n@@||good.test^\n@@||spared.test^$important\n@@/^re[0-9]/\n||typed.test^$dnstype=A\n");
+	assert_true(blocks_answer("other.test", "192.0.2.1"));
+	assert_false(blocks_answer("other.test", "192.0.2.2"));
+	assert_false(blocks_answer("good.test", "192.0.2.1"));
+	assert_false(blocks_answer("a.good.test", "192.0.2.1"));
+	assert_false(blocks_answer("spared.test", "192.0.2.1"));
+	assert_false(blocks_answer("re7.test", "192.0.2.1"));
+	assert_true(blocks_answer("typed.test", "192.0.2.2"));
+	close_list();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(exemptions_and_badfilter), cmocka_unit_test(exceptions_lift_addresses)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
