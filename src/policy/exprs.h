@@ -30,7 +30,8 @@ const char *exprs_client(const struct exprs *e, unsigned i);
 
 /* What the list says of a name. The order among them, in one list and among the lists of one rule: SPARE beats IMPORTANT beats ALLOW beats BLOCK. */
 enum { EXPR_BLOCK = 1, EXPR_ALLOW = 2, EXPR_IMPORTANT = 4 /* a block that @@ does not lift */, EXPR_SPARE = 8 /* @@ with $important */,
-	EXPR_BAD_BLOCK = 16, EXPR_BAD_ALLOW = 32 /* $badfilter: the plain ||x^ (or @@||x^) at some labels do not count */ };
+	EXPR_BAD_BLOCK = 16, EXPR_BAD_ALLOW = 32 /* $badfilter: the plain ||x^ (or @@||x^) at some labels do not count */,
+	EXPR_BAD_EXACT = 64 /* the same of a plain |x^ */ };
 enum { EXPR_LABEL_WORDS = 2 }; /* a bit for each label of a name, the root's too */
 _Static_assert(NAME_LABELS_MAX < 64 * EXPR_LABEL_WORDS, "a bit for each label");
 struct expr_client { const struct addr *addr; const uint64_t *groups /* bits */; const uint16_t *group_of /* by exprs_client number; 0xffff: none */; };

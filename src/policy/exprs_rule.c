@@ -228,7 +228,7 @@ int rule_parse(struct rule_text *ret, const char *text, size_t len, const char *
 		r = take_pattern(ret, text, at, ret_why);
 	if (r == 0 && at < 3 && !rule_is_conditional(ret))
 		return bad(ret_why, "too short: it would match too many names");
-	if (r == 0 && ret->pattern == PATTERN_PREFIX && (rule_is_conditional(ret) || ret->is_bad))
+	if (r == 0 && ret->pattern == PATTERN_PREFIX && rule_is_conditional(ret))
 		return bad(ret_why, "conditions on an address are not in this version");
 	return r;
 }

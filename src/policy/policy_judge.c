@@ -24,7 +24,7 @@ static void read_again(const struct policy *p, uint64_t gen, const struct name *
 	unsigned kinds, listing, exempting;
 
 	for (unsigned i = 0; i <= n->labels; i++) {
-		listing = KIND_SUFFIX | (i == 0 ? KIND_EXACT : 0);
+		listing = KIND_SUFFIX | (i == 0 && !(e->always & EXPR_BAD_EXACT) ? KIND_EXACT : 0);
 		exempting = KIND_EXEMPT | (i == 0 ? KIND_EXEMPT_EXACT : 0);
 		kinds = index_kinds_at(p->index, gen, n, hashes, slot, i);
 		if (expr_is_bad(e->bad_block, i))
@@ -56,7 +56,7 @@ static void take_in(struct membership *m, unsigned slot, unsigned said)
 static void judge_staged(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes,
 	const struct policy_ask *ask, struct judged_name *ret)
 {
-	const unsigned bad = EXPR_BAD_BLOCK | EXPR_BAD_ALLOW;
+	const unsigned bad = EXPR_BAD_BLOCK | EXPR_BAD_ALLOW | EXPR_BAD_EXACT;
 	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL};
 	struct expr_result e;
 

@@ -79,7 +79,7 @@ static bool adblock_blocks(const struct adblock_world *w, const char *host, uint
 			continue;
 		if (kind == KIND_ALLOW && !expr_is_bad(r.bad_allow, label))
 			said |= EXPR_ALLOW;
-		if (kind == KIND_EXACT || (kind == KIND_SUFFIX && !expr_is_bad(r.bad_block, label)))
+		if ((kind == KIND_EXACT && !(r.here & EXPR_BAD_EXACT)) || (kind == KIND_SUFFIX && !expr_is_bad(r.bad_block, label)))
 			said |= EXPR_BLOCK;
 	}
 	if (said & EXPR_SPARE)

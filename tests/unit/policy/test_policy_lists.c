@@ -107,9 +107,46 @@ static void exceptions_lift_addresses(void **state)
 	close_list();
 }
 
+/* What a $badfilter takes back of names alone and of addresses. */
+static void badfilter_of_all_forms(void **state)
+{
+	open_list("|x.test^\n|x.test^$badfilter\n|y.test^\n||1.2.3.4^\n||1.2.3.4^$badfilter\n||1.2.3.5^\n/^10\\.2\\.3\\.\\d+$/\n/^10\\.2\\.3\\.\\d+$/$badfilter\n"
+	          "/^10\\.2\\.4\\.\\d+$/\n||10.9.0.0^\n@@||10.9.0.0^\n@@||10.9.0.0^$badfilter\n");
+	assert_false(blocks("x.test"));
+	assert_true(blocks("y.test"));
+	assert_false(blocks_answer("other.test", "1.2.3.4"));
+	assert_true(blocks_answer("other.test", "1.2.3.5"));
+	assert_false(blocks_answer("other.test", "10.2.3.4"));
+	assert_true(blocks_answer("other.test", "10.2.4.4"));
+	assert_true(blocks_answer("other.test", "10.9.0.0"));
+	close_list();
+}
+
+/* A client whose MAC is not known may be one of the group: what blocks its members blocks it, what spares them does not spare it. */
+static void clients_that_are_not_known(void **state)
+{
+	open_list("||a.test^$client=phones\n||b.test^\n@@||b.test^$client=phones\n||c.test^$client=~phones\n||d.test^$client=phones|kids\n||e.test^$client=10.0.0.1\n"
+	          "||f.test^$important,client=phones\n||b.test^$important,client=10.0.0.9\n||g.test^\n@@||g.test^$important,client=phones\n||h.test^$client=phones|~kids\n");
+	assert_true(is_blocked("a.test", NULL, "10.0.0.2", false));
+	assert_true(is_blocked("a.test", NULL, "10.0.0.2", true));
+	assert_true(is_blocked("b.test", NULL, "10.0.0.2", false));
+	assert_false(is_blocked("b.test", NULL, "10.0.0.2", true));
+	assert_true(is_blocked("c.test", NULL, "10.0.0.2", false));
+	assert_false(is_blocked("c.test", NULL, "10.0.0.2", true));
+	assert_true(is_blocked("d.test", NULL, "192.168.8.2", false));
+	assert_false(is_blocked("e.test", NULL, "10.0.0.2", false));
+	assert_true(is_blocked("f.test", NULL, "10.0.0.2", false));
+	assert_true(is_blocked("g.test", NULL, "10.0.0.2", false));
+	assert_false(is_blocked("g.test", NULL, "10.0.0.2", true));
+	assert_false(is_blocked("h.test", NULL, "192.168.8.2", false));
+	assert_true(is_blocked("h.test", NULL, "10.0.0.2", false));
+	close_list();
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(exemptions_and_badfilter), cmocka_unit_test(exceptions_lift_addresses)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(exemptions_and_badfilter), cmocka_unit_test(exceptions_lift_addresses),
+	        cmocka_unit_test(badfilter_of_all_forms), cmocka_unit_test(clients_that_are_not_known)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
