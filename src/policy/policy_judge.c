@@ -57,7 +57,8 @@ static void judge_staged(const struct policy *p, uint64_t gen, const struct name
 	const struct policy_ask *ask, struct judged_name *ret)
 {
 	const unsigned bad = EXPR_BAD_BLOCK | EXPR_BAD_ALLOW | EXPR_BAD_EXACT;
-	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL};
+	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL,
+		.unknown = ask ? ask->groups->unknown : NULL};
 	struct expr_result e;
 
 	for (unsigned i = 0; i < p->staged_count; i++) {
@@ -122,7 +123,8 @@ void policy_judge_many(const struct policy *p, uint64_t gen, const struct name *
 
 const char *policy_expr_text(const struct policy *p, unsigned slot, const struct name *n, const struct policy_ask *ask)
 {
-	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL};
+	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL,
+		.unknown = ask ? ask->groups->unknown : NULL};
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 
 	for (unsigned i = 0; i < p->staged_count; i++) {
