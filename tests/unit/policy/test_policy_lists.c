@@ -143,10 +143,82 @@ static void clients_that_are_not_known(void **state)
 	close_list();
 }
 
+/* Live edits are kept as lines; one that holds a line's end would be the end of all others after a restart. */
+static void edits_are_lines(void **state)
+{
+	const char *bad[] = {"/a\nb/", "||x.test^$client='a\nb'", "/a\rb/"};
+
+	world_open(&world, 1, true);
+	world.lists[0].format = FORMAT_ADBLOCK;
+	replan(&world);
+	assert_int_equal(offer(&world, 0, "||base.test^\n", true), 0);
+	assert_int_equal(edit(&world, 0, true, "/good[0-9]/"), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(edit(&world, 0, true, bad[i]), NW_EMALFORMED);
+	world_restart(&world);
+	assert_int_equal(rule_count(&world, 0), 1);
+	assert_string_equal(world.other_alarm, "");
+	world_close(&world);
+}
+
+/* The alarm of damaged edits ends when others are written in their place. */
+static void damaged_edits_are_replaced(void **state)
+{
+	int fd;
+
+	world_open(&world, 1, true);
+	assert_int_equal(offer(&world, 0, "base.test\n", true), 0);
+	assert_int_equal(edit(&world, 0, true, "more.test"), 0);
+	world_stop(&world);
+	fd = openat(world.state, "lists/l0/overlay", O_WRONLY);
+	assert_true(fd >= 0 && pwrite(fd, "?", 1, 0) == 1);
+	close(fd);
+	world_start(&world);
+	assert_non_null(strstr(world.other_alarm, "damaged"));
+	assert_int_equal(edit(&world, 0, true, "again.test"), 0);
+	assert_string_equal(world.other_alarm, "");
+	world_close(&world);
+}
+
+static void held_by_another_limit(void **state)
+{
+	static const char whole[] = "a.test\nb.test\nc.test\nd.test\n", less[] = "a.test\n";
+
+	world_open(&world, 1, false);
+	assert_int_equal(offer(&world, 0, whole, false), 0);
+	assert_int_equal(offer(&world, 0, less, false), NW_EHELD);
+	assert_int_equal(offer(&world, 0, less, false), NW_EHELD);
+	world.lists[0].shrink_limit_pct = 100;
+	replan(&world);
+	assert_int_equal(offer(&world, 0, less, false), 0);
+	assert_false(listed(&world, 0, "b.test"));
+	assert_string_equal(world.list_alarm, "");
+	world_close(&world);
+}
+
+/* What a captive portal gives instead of a list must not open kill-switched rules. */
+static void page_instead_of_list(void **state)
+{
+	static const char page[] = "<html>\n<body>\n<div class=\"x\">\n<a href=\"http://login.portal/x\">\n</div>\n</body>\n</html>\n";
+
+	world_open(&world, 1, false);
+	world.lists[0].format = FORMAT_ADBLOCK;
+	replan(&world);
+	assert_int_equal(offer(&world, 0, page, false), NW_EHELD);
+	assert_false(lists_has_text(world.l, 0));
+	assert_int_equal(offer(&world, 0, "! Title: none yet\n! nothing\n", false), 0);
+	assert_true(lists_has_text(world.l, 0));
+	assert_int_equal(offer(&world, 0, page, false), NW_EHELD);
+	assert_int_equal(offer(&world, 0, page, true), 0);
+	assert_int_equal(offer(&world, 0, "||x.test^\n||y.test^$third-party\n||z.test/path\n", false), 0);
+	world_close(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(exemptions_and_badfilter), cmocka_unit_test(exceptions_lift_addresses),
-	        cmocka_unit_test(badfilter_of_all_forms), cmocka_unit_test(clients_that_are_not_known)};
+	        cmocka_unit_test(badfilter_of_all_forms), cmocka_unit_test(clients_that_are_not_known), cmocka_unit_test(edits_are_lines),
+	        cmocka_unit_test(damaged_edits_are_replaced), cmocka_unit_test(held_by_another_limit), cmocka_unit_test(page_instead_of_list)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
