@@ -84,31 +84,50 @@ static bool type_holds(const struct exprs *e, const struct expr_cond *c, uint16_
 	return is_named || !c->has_type_yes;
 }
 
-static bool is_client(const struct expr_cond_client *c, const struct expr_client *client)
+enum holds { NO, UNKNOWN, YES };
+
+static bool has_group(const uint64_t *groups, uint16_t group)
+{
+	return groups && groups[group / 64] >> (group % 64) & 1;
+}
+
+static enum holds is_client(const struct expr_cond_client *c, const struct expr_client *client)
 {
 	uint16_t group;
 
 	if (c->number == CLIENT_IS_PREFIX)
-		return client->addr && prefix_contains(&c->prefix, client->addr);
+		return client->addr && prefix_contains(&c->prefix, client->addr) ? YES : NO;
 	group = client->group_of ? client->group_of[c->number] : 0xffff;
-	return group != 0xffff && client->groups && (client->groups[group / 64] >> (group % 64) & 1);
+	if (group == 0xffff)
+		return NO;
+	return has_group(client->groups, group) ? YES : has_group(client->unknown, group) ? UNKNOWN : NO;
 }
 
-static bool client_holds(const struct exprs *e, const struct expr_cond *c, const struct expr_client *client)
+static enum holds client_holds(const struct exprs *e, const struct expr_cond *c, const struct expr_client *client)
 {
 	const struct expr_cond_client *v = POOL_AT(e->clients, const struct expr_cond_client, c->clients);
-	bool is_named = false;
+	enum holds named = c->has_client_yes ? NO : YES, excepted = NO, one;
 
 	if (!client)
-		return false;
-	for (unsigned i = 0; i < c->client_count; i++) {
-		if ((v[i].is_not || !is_named) && is_client(&v[i], client)) {
-			if (v[i].is_not)
-				return false;
-			is_named = true;
-		}
+		return NO;
+	for (unsigned i = 0; i < c->client_count && excepted != YES; i++) {
+		if (!v[i].is_not && named == YES)
+			continue;
+		one = is_client(&v[i], client);
+		if (v[i].is_not)
+			excepted = one > excepted ? one : excepted;
+		else
+			named = one > named ? one : named;
 	}
-	return is_named || !c->has_client_yes;
+	return named < YES - excepted ? named : (enum holds)(YES - excepted);
+}
+
+/* Of a client that is not known the strictest is taken. */
+static bool is_for(const struct look *l, const struct expr_cond *c, const struct expr_rule *rule)
+{
+	enum holds h = c->client_count ? client_holds(l->e, c, l->client) : YES;
+
+	return h == YES || (h == UNKNOWN && (rule->outcome == EXPR_BLOCK || rule->outcome == EXPR_IMPORTANT));
 }
 
 /* --- What a rule adds --- */
@@ -127,13 +146,12 @@ static void take(struct look *l, uint32_t rule_number, unsigned label)
 	}
 	if (!c || (!c->type_count && !c->client_count))
 		ret->always |= rule->outcome;
-	else if (!type_holds(l->e, c, l->qtype) || (c->client_count && !client_holds(l->e, c, l->client)))
+	else if (!type_holds(l->e, c, l->qtype) || !is_for(l, c, rule))
 		return;
-	/* The most specific of them comes first. */
-	if (rule->outcome == EXPR_BAD_BLOCK && !(ret->here & EXPR_BAD_BLOCK))
-		ret->bad_block_label = (uint8_t)label;
-	if (rule->outcome == EXPR_BAD_ALLOW && !(ret->here & EXPR_BAD_ALLOW))
-		ret->bad_allow_label = (uint8_t)label;
+	if (rule->outcome == EXPR_BAD_BLOCK)
+		ret->bad_block[label / 64] |= 1ull << (label % 64);
+	if (rule->outcome == EXPR_BAD_ALLOW)
+		ret->bad_allow[label / 64] |= 1ull << (label % 64);
 	ret->here |= rule->outcome;
 	if (rule->outcome > EXPR_SPARE || rule->outcome < l->best || (rule->outcome == l->best && rule_number > l->best_rule))
 		return;
@@ -148,7 +166,7 @@ static bool adds(const struct look *l, const struct expr_rule *rule)
 
 	if (!rule->outcome)
 		return false;
-	if (l->is_deciding || !(l->ret->here & rule->outcome))
+	if (l->is_deciding || !(l->ret->here & rule->outcome) || rule->outcome > EXPR_SPARE)
 		return true;
 	if (l->ret->always & rule->outcome)
 		return false;

@@ -30,9 +30,13 @@ const char *exprs_client(const struct exprs *e, unsigned i);
 
 /* What the list says of a name. The order among them, in one list and among the lists of one rule: SPARE beats IMPORTANT beats ALLOW beats BLOCK. */
 enum { EXPR_BLOCK = 1, EXPR_ALLOW = 2, EXPR_IMPORTANT = 4 /* a block that @@ does not lift */, EXPR_SPARE = 8 /* @@ with $important */,
-	EXPR_BAD_BLOCK = 16, EXPR_BAD_ALLOW = 32 /* $badfilter: the plain ||x^ (or @@||x^) at label ret->bad_label does not count */ };
-struct expr_client { const struct addr *addr; const uint64_t *groups /* bits */; const uint16_t *group_of /* by exprs_client number; 0xffff: none */; };
-struct expr_result { unsigned always /* by rules without conditions on the question */, here /* by all rules, for this type and client */; uint8_t bad_block_label, bad_allow_label; bool is_cut; };
+	EXPR_BAD_BLOCK = 16, EXPR_BAD_ALLOW = 32 /* $badfilter: the plain ||x^ (or @@||x^) at some labels do not count */,
+	EXPR_BAD_EXACT = 64 /* the same of a plain |x^ */ };
+enum { EXPR_LABEL_WORDS = 2 }; /* a bit for each label of a name, the root's too */
+_Static_assert(NAME_LABELS_MAX < 64 * EXPR_LABEL_WORDS, "a bit for each label");
+struct expr_client { const struct addr *addr; const uint64_t *groups /* bits */, *unknown /* of groups that the client may be in: as being in where that blocks, as not being in where it lifts; may be NULL */; const uint16_t *group_of /* by exprs_client number; 0xffff: none */; };
+struct expr_result { unsigned always /* by rules without conditions on the question */, here /* by all rules, for this type and client */; uint64_t bad_block[EXPR_LABEL_WORDS], bad_allow[EXPR_LABEL_WORDS] /* with the EXPR_BAD_ bits */; bool is_cut; };
+static inline bool expr_is_bad(const uint64_t *labels, unsigned label) { return labels[label / 64] >> (label % 64) & 1; }
 /* hashes: of n, with the seed of the build. client NULL: conditions on clients do not hold. */
 void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype, const struct expr_client *client, struct expr_result *ret);
 /* For explain: the text of the rule that decides (the first of the strongest), or NULL. */

@@ -148,9 +148,9 @@ int exprs_check_rule(const char *rule, size_t len, const char **ret_why)
 	r = rule_parse(t, rule, len, ret_why);
 	if (r == NW_EREFUSED)
 		*ret_why = "a rule for pages, not for names";
-	else if (r == 0 && t->pattern == PATTERN_PREFIX)
+	else if (r == 0 && t->pattern == PATTERN_PREFIX && !t->is_bad)
 		*ret_why = "an address, not a name";
-	if (r == NW_EREFUSED || (r == 0 && t->pattern == PATTERN_PREFIX))
+	if (r == NW_EREFUSED || (r == 0 && t->pattern == PATTERN_PREFIX && !t->is_bad))
 		r = NW_EMALFORMED;
 	if (r == 0 && (t->pattern == PATTERN_GLOB || t->pattern == PATTERN_REGEX)) {
 		r = rule_compile(t, c, ret_why);
@@ -253,10 +253,12 @@ static int add_cond(struct exprs *e, const struct rule_text *t, uint32_t *ret)
 
 static uint8_t outcome_of(const struct rule_text *t)
 {
+	if (t->is_bad && (t->is_important || rule_is_conditional(t)))
+		return 0;
+	if (t->is_bad && t->pattern == PATTERN_EXACT)
+		return t->is_allow ? 0 : EXPR_BAD_EXACT;
 	if (t->is_bad)
-		return t->pattern == PATTERN_SUFFIX && !t->is_important && !rule_is_conditional(t)
-		               ? (t->is_allow ? EXPR_BAD_ALLOW : EXPR_BAD_BLOCK)
-		               : 0;
+		return t->pattern == PATTERN_SUFFIX ? (t->is_allow ? EXPR_BAD_ALLOW : EXPR_BAD_BLOCK) : 0;
 	if (t->is_important)
 		return t->is_allow ? EXPR_SPARE : EXPR_IMPORTANT;
 	return t->is_allow ? EXPR_ALLOW : EXPR_BLOCK;
@@ -355,8 +357,8 @@ int exprs_build_add(struct exprs_build *b, const char *rule, size_t len)
 	const char *why;
 	int r = rule_parse(&b->rule, rule, len, &why);
 
-	if (r == 0 && b->rule.pattern == PATTERN_PREFIX)
-		r = NW_EMALFORMED;
+	if (r == 0 && b->rule.pattern == PATTERN_PREFIX) /* of use to the list's prefixes only */
+		return b->rule.is_bad ? 0 : NW_EMALFORMED;
 	is_pattern = b->rule.pattern == PATTERN_GLOB || b->rule.pattern == PATTERN_REGEX;
 	if (r == 0 && is_pattern)
 		r = rule_compile(&b->rule, &b->compiled, &why);
@@ -387,7 +389,7 @@ static void take_back(struct exprs_build *b)
 	qsort(b->bad.bytes, bad_count, sizeof(struct key), by_key);
 	for (unsigned i = 0; i < b->e->rule_count; i++) {
 		rule = POOL_AT(b->e->rules, struct expr_rule, i);
-		if (!(rule->outcome & (EXPR_BAD_BLOCK | EXPR_BAD_ALLOW)) &&
+		if (rule->outcome <= EXPR_SPARE &&
 		        bsearch(POOL_AT(b->keys, struct key, i), b->bad.bytes, bad_count, sizeof(struct key), by_key))
 			rule->outcome = 0;
 	}

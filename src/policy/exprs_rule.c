@@ -177,6 +177,15 @@ static int take_body(struct rule_text *ret, const char *s, size_t len, const cha
 	return 0;
 }
 
+/* Rules are kept as lines. */
+static bool has_control(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((uint8_t)s[i] < ' ' || s[i] == 0x7f)
+			return true;
+	return false;
+}
+
 static int take_pattern(struct rule_text *ret, const char *s, size_t len, const char **ret_why)
 {
 	int r;
@@ -224,11 +233,13 @@ int rule_parse(struct rule_text *ret, const char *text, size_t len, const char *
 		r = rule_parse_modifiers(ret, text + at + 1, len - at - 1, ret_why);
 	if (is_too_long)
 		return r == NW_EREFUSED ? r : bad(ret_why, "the rule is too long");
+	if (r == 0 && has_control(text, len))
+		return bad(ret_why, "a control character");
 	if (r == 0)
 		r = take_pattern(ret, text, at, ret_why);
 	if (r == 0 && at < 3 && !rule_is_conditional(ret))
 		return bad(ret_why, "too short: it would match too many names");
-	if (r == 0 && ret->pattern == PATTERN_PREFIX && (rule_is_conditional(ret) || ret->is_bad))
+	if (r == 0 && ret->pattern == PATTERN_PREFIX && rule_is_conditional(ret))
 		return bad(ret_why, "conditions on an address are not in this version");
 	return r;
 }

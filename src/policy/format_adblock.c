@@ -230,6 +230,24 @@ static void take_pattern(struct line_entry *ret, const struct rule_text *r, cons
 	free(c.program);
 }
 
+bool list_bad_prefix(const char *rule, size_t len, struct prefix_entry *ret)
+{
+	struct rule_text r;
+	struct compiled c;
+	const char *why;
+	bool is_prefix;
+
+	if (!memmem(rule, len, "badfilter", 9) || rule_parse(&r, rule, len, &why) < 0 || !r.is_bad || rule_is_conditional(&r))
+		return false;
+	is_prefix = r.pattern == PATTERN_PREFIX;
+	*ret = (struct prefix_entry){.prefix = r.prefix, .is_exempt = r.is_allow};
+	if (r.pattern == PATTERN_REGEX && rule_compile(&r, &c, &why) == 0) {
+		is_prefix = is_network(&r, c.program, &ret->prefix);
+		free(c.program);
+	}
+	return is_prefix;
+}
+
 static void parse_rule(struct line_entry *ret, const char *s, size_t len)
 {
 	struct rule_text r;
@@ -241,7 +259,10 @@ static void parse_rule(struct line_entry *ret, const char *s, size_t len)
 	}
 	switch (r.pattern) {
 	case PATTERN_PREFIX:
-		take_prefix(ret, &r.prefix, r.is_allow);
+		if (r.is_bad)
+			take_rule(ret, s, len);
+		else
+			take_prefix(ret, &r.prefix, r.is_allow);
 		break;
 	case PATTERN_SUFFIX:
 	case PATTERN_EXACT:

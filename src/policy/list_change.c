@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "policy/lists_private.h"
@@ -201,11 +202,60 @@ int list_change_prepare(struct list_change *c, const struct list_slot *s, struct
 	return r;
 }
 
+/* --- A text of which nothing is an entry --- */
+
+/* Lines of adblock files that are neither blank, comments nor entries: rules for pages, or what is no list at all. Looks at the first LIST_PROBE_MAX
+ * bytes of each file. */
+struct refused {
+	unsigned long long refused, lines;
+};
+
+static void count_refused(struct refused *ret, const char *text, size_t len)
+{
+	const char *nl, *s;
+
+	for (const char *p = text, *end = text + len; p < end; p = nl + 1) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl)
+			nl = end;
+		for (s = p; s < nl && list_is_blank(*s); s++)
+			;
+		if (s == nl)
+			continue;
+		ret->lines++;
+		ret->refused += !strchr("!#;[", *s);
+	}
+}
+
+static bool is_refused(const struct list_text *t, struct refused *ret)
+{
+	char *bytes = malloc(LIST_PROBE_MAX);
+	uint64_t len;
+	ssize_t n;
+
+	*ret = (struct refused){0};
+	for (unsigned i = 0; bytes && i < t->file_count; i++) {
+		if (t->files[i].format != &list_format_adblock)
+			continue;
+		len = t->files[i].len < LIST_PROBE_MAX ? t->files[i].len : LIST_PROBE_MAX;
+		n = pread(t->fd, bytes, len, (off_t)(t->bytes_at + t->files[i].at));
+		if (n > 0)
+			count_refused(ret, bytes, (size_t)n);
+	}
+	free(bytes);
+	return ret->refused * 2 > ret->lines;
+}
+
 bool list_change_is_held(const struct list_change *c, const struct list_slot *s, char why[LIST_WHY_MAX])
 {
 	unsigned long long old = s->text ? s->text->entries : 0, new = c->text->entries, bad = c->text->bad,
 	                   good = c->text->understood;
+	struct refused refused;
 
+	if (new == 0 && bad == 0 && is_refused(c->text, &refused)) {
+		snprintf(why, LIST_WHY_MAX, "nothing of it is an entry: %llu of its first %llu lines are no rules for names", refused.refused, refused.lines);
+		return true;
+	}
 	if (bad > good) {
 		snprintf(why, LIST_WHY_MAX, "%llu of %llu lines are not understood", bad, bad + good);
 		return true;

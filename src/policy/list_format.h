@@ -27,6 +27,8 @@ const struct list_format *list_format_detect(const char *text, size_t len, const
 extern const struct list_format list_format_domains, list_format_hosts, list_format_dnsmasq, list_format_adblock;
 
 /* For parsers. A name without signs and blanks, alone: LINE_NAME without a kind, or LINE_BAD. An address or prefix, in brackets or not. */
+/* Whether a rule of the bounded stage is a $badfilter of what the adblock format gives as a prefix. */
+bool list_bad_prefix(const char *rule, size_t len, struct prefix_entry *ret);
 bool list_is_blank(char c);
 void list_parse_name(struct line_entry *ret, const char *s, size_t len);
 bool list_parse_prefix(struct prefix *ret, const char *s, size_t len);

@@ -3,38 +3,11 @@
  * and is not masked and what live edits added, whenever one of them changes. The compiler thread. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/hash.h"
 #include "policy/lists_private.h"
-
-static void collect_prefixes(
-        const struct entry_set *from, const struct entry_set *except, struct prefix_entry *ret, unsigned *count)
-{
-	struct entry_key k;
-	uint32_t n;
-
-	for (size_t at = 0; entry_set_next(from, &at, &k, &n);)
-		if (entry_key_is_prefix(&k) && !(except && entry_set_count(except, &k)))
-			entry_key_prefix(&ret[(*count)++], &k);
-}
-
-int beside_prefixes(
-        struct prefixes **ret, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked)
-{
-	struct prefix_entry *e = malloc((text->prefixes + added->prefixes + 1) * sizeof(*e));
-	unsigned count = 0;
-
-	if (!e)
-		return -ENOMEM;
-	if (text->prefixes)
-		collect_prefixes(text, masked, e, &count);
-	if (added->prefixes)
-		collect_prefixes(added, NULL, e, &count);
-	*ret = count ? prefixes_build(e, count) : NULL;
-	free(e);
-	return count && !*ret ? -ENOMEM : 0;
-}
 
 typedef int each_rule_fn(void *ctx, const struct entry_key *k);
 
@@ -49,6 +22,68 @@ static int each_rule(const struct entry_set *from, const struct entry_set *excep
 			r = fn(ctx, &k);
 	return r;
 }
+
+/* --- Prefixes --- */
+
+struct collecting {
+	struct prefix_entry *bad; /* taken back by $badfilter */
+	unsigned bad_count;
+};
+
+static int collect_bad(void *ctx, const struct entry_key *k)
+{
+	struct collecting *c = ctx;
+
+	c->bad_count += list_bad_prefix((const char *)k->bytes, k->len, &c->bad[c->bad_count]);
+	return 0;
+}
+
+static int by_prefix(const void *a, const void *b)
+{
+	const struct prefix_entry *x = a, *y = b;
+	int r = memcmp(x->prefix.addr.b, y->prefix.addr.b, sizeof(x->prefix.addr.b));
+
+	r = r ? r : (int)x->prefix.addr.family - (int)y->prefix.addr.family;
+	r = r ? r : (int)x->prefix.len - (int)y->prefix.len;
+	return r ? r : (int)x->is_exempt - (int)y->is_exempt;
+}
+
+static void collect_prefixes(const struct entry_set *from, const struct entry_set *except, const struct collecting *c,
+        struct prefix_entry *ret, unsigned *count)
+{
+	struct entry_key k;
+	uint32_t n;
+
+	for (size_t at = 0; from->prefixes && entry_set_next(from, &at, &k, &n);) {
+		if (!entry_key_is_prefix(&k) || (except && entry_set_count(except, &k)))
+			continue;
+		entry_key_prefix(&ret[*count], &k);
+		*count += !(c->bad_count && bsearch(&ret[*count], c->bad, c->bad_count, sizeof(*c->bad), by_prefix));
+	}
+}
+
+int beside_prefixes(
+        struct prefixes **ret, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked)
+{
+	struct prefix_entry *e = malloc((text->prefixes + added->prefixes + 1) * sizeof(*e));
+	bool has_prefix = text->prefixes || added->prefixes;
+	struct collecting c = {.bad = malloc((has_prefix ? text->rules + added->rules + 1 : 1) * sizeof(*c.bad))};
+	unsigned count = 0;
+
+	if (e && c.bad && has_prefix) {
+		each_rule(text, masked, collect_bad, &c);
+		each_rule(added, text, collect_bad, &c);
+		qsort(c.bad, c.bad_count, sizeof(*c.bad), by_prefix);
+		collect_prefixes(text, masked, &c, e, &count);
+		collect_prefixes(added, NULL, &c, e, &count);
+	}
+	*ret = count ? prefixes_build(e, count) : NULL;
+	free(c.bad);
+	free(e);
+	return !e || !c.bad || (count && !*ret) ? -ENOMEM : 0;
+}
+
+/* --- Rules --- */
 
 /* A rule that this version does not understand (an older one's text, another's journal) does not stop the others. */
 static int build_rule(void *ctx, const struct entry_key *k)

@@ -103,7 +103,8 @@ static int offer(struct lists *l, struct list_slot *s, struct list_text *t, bool
 		lists_drop_held(l, s);
 		return 0;
 	}
-	if (!accept && s->held && s->held->digest == t->digest && s->held->len == t->len) {
+	/* Another shrink-limit may let it through. */
+	if (!accept && s->held && s->held->digest == t->digest && s->held->len == t->len && s->held_limit_pct == s->shrink_limit_pct) {
 		snprintf(why, sizeof(why), "%s", s->held_why);
 		return hold(l, s, s->held, why, r);
 	}

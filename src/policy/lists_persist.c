@@ -118,6 +118,7 @@ static int save_text(
 
 int lists_persist(struct lists *l, struct list_slot *s)
 {
+	char key[300];
 	int r = 0;
 
 	if (l->state < 0 || ((s->is_text_saved || !s->text) && s->is_overlay_saved))
@@ -128,6 +129,9 @@ int lists_persist(struct lists *l, struct list_slot *s)
 			mark_text_saved(l, s);
 	}
 	if (r == 0 && !s->is_overlay_saved) {
+		/* What is written takes the place of edits that were damaged. */
+		snprintf(key, sizeof(key), "edits:%s", s->name);
+		lists_alarm(l, key, NULL);
 		r = state_save_overlay(l->state, s->name, &s->added, &s->masked);
 		pthread_mutex_lock(&l->lock);
 		s->is_overlay_saved = r == 0;
@@ -146,6 +150,7 @@ void lists_hold(struct lists *l, struct list_slot *s, struct list_text *t, const
 	list_text_unref(s->held);
 	s->held = list_text_ref(t);
 	snprintf(s->held_why, sizeof(s->held_why), "%s", why);
+	s->held_limit_pct = s->shrink_limit_pct;
 	pthread_mutex_unlock(&l->lock);
 	if (l->state >= 0) {
 		r = save_text(l, s, "held", &s->held, NULL);

@@ -26,6 +26,7 @@ struct list_slot {
 	uint64_t seed;      /* of this list's chunk hashes */
 	struct list_text *text, *held; /* in force; held back */
 	char held_why[LIST_WHY_MAX];
+	unsigned held_limit_pct; /* the shrink-limit that it was judged by */
 	struct entry_set text_beside /* prefixes and rules of the text */, added, masked;
 	struct prefixes *prefixes;
 	struct exprs *exprs; /* of the rules; NULL: none */

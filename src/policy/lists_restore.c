@@ -14,7 +14,7 @@ static void load_slot(struct lists *l, struct list_slot *s)
 {
 	struct list_text *held = NULL;
 	uint64_t def = 0;
-	char key[96];
+	char key[300];
 	int r;
 
 	entry_set_free(&s->added);
@@ -42,6 +42,7 @@ static void load_slot(struct lists *l, struct list_slot *s)
 	}
 	held->match = s->match;
 	s->held = held;
+	s->held_limit_pct = ~0u; /* not kept: it is judged again when it is offered again */
 	snprintf(s->held_why, sizeof(s->held_why), "it was held before the restart");
 }
 

@@ -16,21 +16,26 @@ static void list_bits_put(struct list_bits *b, unsigned slot, bool is_set)
 		b->w[slot / 64] &= ~(1ull << (slot % 64));
 }
 
-/* The list's plain entries but those that a $badfilter names. */
+/* The list's plain entries but those that a $badfilter names, judged as index_lookup does: the most specific decides, an exception before a listing. */
 static void read_again(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes, unsigned slot,
 	const struct expr_result *e, struct membership *m)
 {
-	bool is_listed = false, is_allowed = false;
+	bool is_decided = false, is_listed = false, is_allowed = false;
+	unsigned kinds, listing, exempting;
 
 	for (unsigned i = 0; i <= n->labels; i++) {
-		unsigned kinds = index_kinds_at(p->index, gen, n, hashes, slot, i);
-
-		if (e->always & EXPR_BAD_BLOCK && e->bad_block_label == i)
+		listing = KIND_SUFFIX | (i == 0 && !(e->always & EXPR_BAD_EXACT) ? KIND_EXACT : 0);
+		exempting = KIND_EXEMPT | (i == 0 ? KIND_EXEMPT_EXACT : 0);
+		kinds = index_kinds_at(p->index, gen, n, hashes, slot, i);
+		if (expr_is_bad(e->bad_block, i))
 			kinds &= ~(unsigned)KIND_SUFFIX;
-		if (e->always & EXPR_BAD_ALLOW && e->bad_allow_label == i)
+		if (expr_is_bad(e->bad_allow, i))
 			kinds &= ~(unsigned)KIND_ALLOW;
-		is_listed |= kinds & KIND_SUFFIX || (i == 0 && kinds & KIND_EXACT);
 		is_allowed |= (kinds & KIND_ALLOW) != 0;
+		if (is_decided || !(kinds & (listing | exempting)))
+			continue;
+		is_listed = !(kinds & exempting);
+		is_decided = true;
 	}
 	list_bits_put(&m->listed, slot, is_listed);
 	list_bits_put(&m->allowed, slot, is_allowed);
@@ -51,8 +56,9 @@ static void take_in(struct membership *m, unsigned slot, unsigned said)
 static void judge_staged(const struct policy *p, uint64_t gen, const struct name *n, const uint64_t *hashes,
 	const struct policy_ask *ask, struct judged_name *ret)
 {
-	const unsigned bad = EXPR_BAD_BLOCK | EXPR_BAD_ALLOW;
-	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL};
+	const unsigned bad = EXPR_BAD_BLOCK | EXPR_BAD_ALLOW | EXPR_BAD_EXACT;
+	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL,
+		.unknown = ask ? ask->groups->unknown : NULL};
 	struct expr_result e;
 
 	for (unsigned i = 0; i < p->staged_count; i++) {
@@ -118,7 +124,8 @@ void policy_judge_many(const struct policy *p, uint64_t gen, const struct name *
 
 const char *policy_expr_text(const struct policy *p, unsigned slot, const struct name *n, const struct policy_ask *ask)
 {
-	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL};
+	struct expr_client client = {.addr = ask ? &ask->client->addr : NULL, .groups = ask ? ask->groups->yes : NULL,
+		.unknown = ask ? ask->groups->unknown : NULL};
 	uint64_t hashes[NAME_LABELS_MAX + 1];
 
 	for (unsigned i = 0; i < p->staged_count; i++) {

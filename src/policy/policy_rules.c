@@ -87,6 +87,17 @@ static int addr_match(const struct policy *p, const struct cfg_filter *f, const 
 	return -1;
 }
 
+/* Whether an exception (@@) of the rule's lists lifts the question: its answer is then not looked into. */
+static bool is_lifted(const struct policy *p, const struct rule *r, const struct judged_name *question /* NULL: only addresses are asked about */)
+{
+	const struct membership *m = question ? for_filter(question) : NULL;
+	uint64_t any = 0;
+
+	for (unsigned w = 0; m && w < p->list_words; w++)
+		any |= r->names.w[w] & (m->allowed.w[w] | m->spared.w[w]);
+	return any != 0;
+}
+
 /* Does the rule match, and by which list? */
 static bool filter_match(const struct policy *p, unsigned rule, const struct judged_name *names, unsigned name_count,
 	const struct addr *addrs, unsigned addr_count, int *ret_list)
@@ -102,7 +113,7 @@ static bool filter_match(const struct policy *p, unsigned rule, const struct jud
 		*ret_list = list_of_name(p, &f->names, for_filter(&names[taken]));
 		return true;
 	}
-	if (f->allow || !addrs || !p->filters[rule].has_prefixes)
+	if (f->allow || !addrs || !p->filters[rule].has_prefixes || is_lifted(p, &p->filters[rule], name_count ? &names[0] : NULL))
 		return false;
 	*ret_list = addr_match(p, f, addrs, addr_count);
 	return *ret_list >= 0;

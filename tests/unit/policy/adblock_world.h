@@ -77,9 +77,9 @@ static bool adblock_blocks(const struct adblock_world *w, const char *host, uint
 
 		if (!name_is_under(&n, e) || (kind == KIND_EXACT && label != 0))
 			continue;
-		if (kind == KIND_ALLOW && !((r.here & EXPR_BAD_ALLOW) && r.bad_allow_label == label))
+		if (kind == KIND_ALLOW && !expr_is_bad(r.bad_allow, label))
 			said |= EXPR_ALLOW;
-		if (kind == KIND_EXACT || (kind == KIND_SUFFIX && !((r.here & EXPR_BAD_BLOCK) && r.bad_block_label == label)))
+		if ((kind == KIND_EXACT && !(r.here & EXPR_BAD_EXACT)) || (kind == KIND_SUFFIX && !expr_is_bad(r.bad_block, label)))
 			said |= EXPR_BLOCK;
 	}
 	if (said & EXPR_SPARE)

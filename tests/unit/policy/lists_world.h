@@ -32,7 +32,7 @@ struct world {
 	bool restored[WORLD_LISTS];
 	struct lists_hooks hooks;
 	struct report report;
-	char list_alarm[512], state_alarm[512];
+	char list_alarm[512], state_alarm[512], other_alarm[512] /* of any other key */;
 	unsigned before, after, swapped;
 	int refuse; /* result of before_publish */
 	int (*on_swapped)(struct world *w, struct index *ix, uint64_t gen);
@@ -43,7 +43,7 @@ static inline void world_alarm(void *ctx, const char *key, const char *text)
 {
 	struct world *w = ctx;
 
-	snprintf(strcmp(key, "state") ? w->list_alarm : w->state_alarm, sizeof(w->list_alarm), "%s", text ? text : "");
+	snprintf(strcmp(key, "state") == 0 ? w->state_alarm : strncmp(key, "list:", 5) == 0 ? w->list_alarm : w->other_alarm, sizeof(w->list_alarm), "%s", text ? text : "");
 }
 
 static inline int world_before(void *ctx, const struct list_update *u)

@@ -256,7 +256,8 @@ static const char *const of_allows[] = {"||blocked.test^", "@@||ok.blocked.test"
         "@@||spared.sub.imp.test^$important", "@@/^stats?\\./", "||stats.test^", "||typed.test^$dnstype=AAAA", "@@||ok.typed.test^", "127.0.0.1 host.test", "@@||host.test^"};
 static const char *const of_bad[] = {"||a.test^", "||a.test^$badfilter", "@@||b.test^", "||b.test^", "@@||b.test^$badfilter", "||c.test^$dnstype=A|AAAA,client=127.0.0.1",
         "||c.test^$badfilter,client=127.0.0.1,dnstype=AAAA|A", "||d.test^$dnstype=A", "||d.test^$badfilter", "/e\\.test/", "/e\\.test/$badfilter", "f*.test^", "f*.test^$badfilter",
-        "||g.test^$important", "||g.test^$badfilter", "x.h.test", "||h.test^", "||h.test^$badfilter"};
+        "||g.test^$important", "||g.test^$badfilter", "x.h.test", "||h.test^", "||h.test^$badfilter", "||i.test^", "||s.i.test^", "||s.i.test^$badfilter", "||i.test^$badfilter",
+        "||j.test^", "@@||j.test^", "@@||s.j.test^", "@@||s.j.test^$badfilter", "@@||j.test^$badfilter"};
 static const char *const of_deny[] = {"*$denyallow=com|ok.net", "@@||let.net^"};
 static const char *const of_browser[] = {"||a.test^$third-party", "||b.test^$unknown", "||c.test^$dnstype=NONE", "||d.test/path", "||e.test^$~script", "/$client=127.0.0.1", "&e.test&"};
 
@@ -300,6 +301,7 @@ static const struct {
         {LIST(of_allows), "typed.test", RR_AAAA, true}, {LIST(of_allows), "ok.typed.test", RR_AAAA, false}, {LIST(of_allows), "host.test", RR_A, false},
         {LIST(of_bad), "a.test", RR_A, false}, {LIST(of_bad), "b.test", RR_A, true}, {LIST(of_bad), "c.test", RR_A, false, "127.0.0.1"}, {LIST(of_bad), "d.test", RR_A, true},
         {LIST(of_bad), "e.test", RR_A, false}, {LIST(of_bad), "foo.test", RR_A, false}, {LIST(of_bad), "g.test", RR_A, true}, {LIST(of_bad), "h.test", RR_A, false}, {LIST(of_bad), "x.h.test", RR_A, true},
+        {LIST(of_bad), "s.i.test", RR_A, false}, {LIST(of_bad), "i.test", RR_A, false}, {LIST(of_bad), "s.j.test", RR_A, true},
         {LIST(of_deny), "x.org", RR_A, true}, {LIST(of_deny), "x.com", RR_A, false}, {LIST(of_deny), "com", RR_A, false}, {LIST(of_deny), "x.net", RR_A, true}, {LIST(of_deny), "a.ok.net", RR_A, false},
         {LIST(of_deny), "book.net", RR_A, true}, {LIST(of_deny), "let.net", RR_A, false},
         {LIST(of_browser), "a.test", RR_A, false}, {LIST(of_browser), "b.test", RR_A, false}, {LIST(of_browser), "c.test", RR_A, false}, {LIST(of_browser), "d.test", RR_A, false},
