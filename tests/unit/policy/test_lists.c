@@ -294,7 +294,7 @@ static void assert_line(struct world *w, const char *text, unsigned kind, const 
 
 	buf_init(&b, 4096);
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
-	r = lists_find_line(w->l, 0, &n, kind, &b, &got);
+	r = find_place(list_place_of_name(w->l, w->slots[0], &n, kind), 1 << 20, &b, &got);
 	assert_int_equal(r, file ? 0 : -ENOENT);
 	assert_int_equal(got, line);
 	if (file)
@@ -310,9 +310,45 @@ static void assert_prefix_line(struct world *w, const char *text, int expected, 
 
 	buf_init(&b, 4096);
 	assert_int_equal(addr_parse(&a, text), 0);
-	assert_int_equal(lists_find_prefix_line(w->l, 0, &a, &b, &got), expected);
+	assert_int_equal(find_place(list_place_of_address(w->l, w->slots[0], &a), 1 << 20, &b, &got), expected);
 	assert_int_equal(got, line);
 	buf_free(&b);
+}
+
+/* A large text is searched as far as it is paid for; a place taken before a change is found in the text of that moment. */
+static void test_find_in_a_large_text(void **state)
+{
+	uint64_t left = 64 << 20, before;
+	struct list_place *p;
+	struct name n;
+	struct world w;
+	unsigned line;
+	struct buf b, file;
+
+	world_open(&w, 1, false);
+	buf_init(&b, 64 << 20);
+	buf_init(&file, 4096);
+	for (unsigned i = 0; i < 200000; i++)
+		buf_printf(&b, "name-%06u.example\n", i);
+	assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+	assert_int_equal(name_from_text(&n, "name-199999.example", 19), 0);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 3 << 20, &file, &line), NW_EFULL);
+	p = list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX);
+	assert_int_equal(offer(&w, 0, "other.example\n", true), 0);
+	before = left;
+	assert_int_equal(list_place_find(p, &left, &file, &line), 0);
+	assert_int_equal(line, 200000);
+	assert_int_equal(before - left, b.len);
+	list_place_free(p);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 64 << 20, &file, &line), -ENOENT);
+	/* What is near the beginning costs little. */
+	assert_int_equal(offer(&w, 0, b.bytes, true), 0);
+	assert_int_equal(name_from_text(&n, "name-000007.example", 19), 0);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 2 << 20, &file, &line), 0);
+	assert_int_equal(line, 8);
+	buf_free(&b);
+	buf_free(&file);
+	world_close(&w);
 }
 
 static void test_find(void **state)
@@ -398,7 +434,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_and_update), cmocka_unit_test(test_refused_by_hook),
 	        cmocka_unit_test(test_duplicates), cmocka_unit_test(test_held), cmocka_unit_test(test_no_file_and_formats),
 	        cmocka_unit_test(test_edits), cmocka_unit_test(test_several_edits_are_one), cmocka_unit_test(test_plans),
-	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_memory_is_flat),
+	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_find_in_a_large_text), cmocka_unit_test(test_memory_is_flat),
 	        cmocka_unit_test(test_growth)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
