@@ -108,8 +108,9 @@ void report_add(struct report *r, bool is_error, const struct place *p /* may be
  * of this moment, which the bundle remembers. */
 int config_bundle_read(struct buf *ret, const char *path, struct report *r);
 /* The same configuration text as in a bundle, with its resolv.conf files and this machine's addresses read again. The result is equal to the old
- * bundle byte for byte when nothing changed. ret as above; 0, NW_EMALFORMED, -ENOMEM (both in the report). */
-int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, struct report *r);
+ * bundle byte for byte when nothing changed. A resolv.conf that named servers and now is gone, cannot be read or names none keeps
+ * what it said (*ret_has_kept; a warning says which). ret as above; 0, NW_EMALFORMED, -ENOMEM (both in the report). */
+int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, bool *ret_has_kept, struct report *r);
 int config_parse(struct config **ret, const void *bundle, size_t len, struct report *r); /* 0, NW_ECONFIG, NW_EMALFORMED, -ENOMEM; ret is untouched on failure */
 void config_free(struct config *c);
 /* Warnings about this machine: files, users, interfaces that do not exist; ways without a check the kernel needs. --check only. */

@@ -54,7 +54,8 @@ const struct schema_key schema_keys[] = {
 	VALUE("upstreams.*.resolv-conf", "path", "none",
 		"A file in the form of resolv.conf whose `nameserver` lines are further resolvers; everything else in it is "
 		"passed over. It is followed: what it says counts as soon as it changes. An address where nameway itself "
-		"listens is left out. While the file is missing or names none, questions of a group without `servers` fail."),
+		"listens is left out. When it goes away or names none any more, those it named before are asked on. While there never "
+		"were any, questions of a group without `servers` fail."),
 	VALUE("upstreams.*.strategy", "`ordered`, `fastest` or `all`", "ordered",
 		"`ordered`: the first that works, in the order given. `fastest`: the one that answers soonest, the others "
 		"tried now and then. `all`: every one at once, the first good answer counts."),

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "config/bundle.h"
 #include "config/machine.h"
+#include "config/resolv.h"
 #include "config/value.h"
 
 enum { READ_ARENA_MAX = 128 << 20 };
@@ -32,6 +33,10 @@ struct reader {
 	char *resolvs[CONFIG_UPSTREAMS_MAX];
 	unsigned resolv_count, members;
 	struct machine_wanted wanted;
+	/* The bundle that is read again, or NULL. */
+	const void *old;
+	size_t old_len;
+	bool has_kept; /* of a resolv.conf what it said there */
 };
 
 static int file_read(struct reader *rd, const char *path, const struct place *from);
@@ -232,39 +237,78 @@ static void resolv_warn(struct reader *rd, const char *path, const char *why)
 	report_add(rd->r, false, &whole, "`resolv-conf`: this file %s", why);
 }
 
-/* Appends a resolv.conf. One that is not there is left out, as is one that cannot be used. */
-static int resolv_read(struct reader *rd, const char *path, size_t *all_len)
+/* 0: read; 1: it is not there or cannot be used. */
+static int resolv_text(struct reader *rd, const char *path, struct buf *text)
 {
-	struct buf text;
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), r = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			resolv_warn(rd, path, "cannot be opened; look at its permissions");
-		return 0;
+		return 1;
 	}
-	buf_init(&text, RESOLV_TEXT_MAX);
 	bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-	int got = is_file ? buf_read_fd(&text, fd) : 0;
+	int got = is_file ? buf_read_fd(text, fd) : 0;
 	close(fd);
+	if (got == -ENOMEM)
+		return got;
 	if (!is_file)
 		resolv_warn(rd, path, "is no regular file; name a file");
-	else if (got == -ENOMEM)
-		r = got;
 	else if (got < 0)
 		resolv_warn(rd, path, got == NW_ETOOLONG ? "is larger than 64 KiB; take lines out" : "cannot be read to its end");
-	else if (*all_len + text.len > RESOLV_ALL_MAX)
+	return !is_file || got < 0;
+}
+
+static bool names_server(const char *text, size_t len)
+{
+	struct resolv_reader lines = {.at = text, .end = text + len};
+	struct resolv_server s;
+	while (resolv_next(&lines, &s))
+		if (s.addr.family)
+			return true;
+	return false;
+}
+
+/* What the file said in the bundle that is read again, if that names a server. */
+static bool resolv_before(const struct reader *rd, const char *path, struct bundle_member *ret)
+{
+	struct bundle_reader old;
+	if (!rd->old || bundle_open(&old, rd->old, rd->old_len) < 0)
+		return false;
+	while (bundle_next(&old, ret) > 0)
+		if (ret->kind == BUNDLE_RESOLV && ret->path_len == strlen(path) && !memcmp(ret->path, path, ret->path_len))
+			return names_server(ret->text, ret->text_len);
+	return false;
+}
+
+/* Appends a resolv.conf. One that is not there is left out, as is one that cannot be used; when the bundle is read again, what it said before stays
+ * instead: whoever writes it truncates it first, and to have no servers helps nobody. */
+static int resolv_read(struct reader *rd, const char *path, size_t *all_len)
+{
+	struct bundle_member before;
+	struct buf text;
+	buf_init(&text, RESOLV_TEXT_MAX);
+	int r = resolv_text(rd, path, &text);
+	const char *bytes = text.bytes ? text.bytes : "";
+	size_t len = text.len;
+	if (r >= 0 && (r == 1 || !names_server(bytes, len)) && resolv_before(rd, path, &before)) {
+		resolv_warn(rd, path, "names no server now; what it said before stays");
+		rd->has_kept = true;
+		bytes = before.text;
+		len = before.text_len;
+		r = 0;
+	}
+	if (r == 0 && *all_len + len > RESOLV_ALL_MAX) {
 		resolv_warn(rd, path, "is left out: all such files together are larger than 1 MiB; name fewer");
-	else {
-		const char *bytes = text.bytes ? text.bytes : "";
-		*all_len += text.len;
-		r = machine_want_resolv(&rd->wanted, bytes, text.len);
+	} else if (r == 0) {
+		*all_len += len;
+		r = machine_want_resolv(&rd->wanted, bytes, len);
 		if (r >= 0)
-			r = bundle_add_kind(rd->out, BUNDLE_RESOLV, path, bytes, text.len);
+			r = bundle_add_kind(rd->out, BUNDLE_RESOLV, path, bytes, len);
 		rd->members++;
 	}
 	buf_free(&text);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* What stands behind the files. */
@@ -345,10 +389,10 @@ static int files_copy(struct reader *rd, struct bundle_reader *old)
 	return r;
 }
 
-int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, struct report *r)
+int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, bool *ret_has_kept, struct report *r)
 {
 	char cwd[BUNDLE_PATH_MAX + 1];
-	struct reader rd = {.out = ret, .r = r, .cwd = cwd};
+	struct reader rd = {.out = ret, .r = r, .cwd = cwd, .old = bundle, .old_len = len};
 	struct bundle_reader old;
 	buf_init(ret, BUNDLE_MAX);
 	int e = bundle_open(&old, bundle, len);
@@ -360,6 +404,7 @@ int config_bundle_refresh(struct buf *ret, const void *bundle, size_t len, struc
 	if (e >= 0)
 		e = files_copy(&rd, &old);
 	e = bundle_finish(&rd, e);
+	*ret_has_kept = e >= 0 && rd.has_kept;
 	if (e < 0)
 		report_add(r, true, NULL, "reading what `resolv-conf` names again: %s", nw_strerror(e));
 	return e;

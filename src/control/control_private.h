@@ -4,7 +4,7 @@
 #pragma once
 #include "control/control.h"
 
-enum { CONTROL_PLACES_MAX = 64, CONTROL_NAMES_SHOWN = 20, CONTROL_ADDRESSES_SHOWN = 16, CONTROL_ENTRIES_MAX = 10000 };
+enum { CONTROL_PLACES_MAX = 64, CONTROL_PLACES_BYTES_MAX = 256 << 20 /* of lists parsed for an `explain` */, CONTROL_NAMES_SHOWN = 20, CONTROL_ADDRESSES_SHOWN = 16, CONTROL_ENTRIES_MAX = 10000 };
 
 /* control.c. Sets *ret to the text and returns r. */
 int control_fail(json_t **ret, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `explain`: judges a name or an address as a worker would, for one client, and says why. Judging runs on the control thread
- * over the snapshot; then the snapshot is given back, the lines of lists are looked up on the compiler thread (between
- * configurations), and the enforcer is asked. */
+ * over the snapshot; then the snapshot is given back, the lines of lists are looked up in the texts that were in
+ * force at that moment, and the enforcer is asked. */
 #include "control/explain.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/rcu.h"
 #include "wire/rr.h"
 
 static const struct {
@@ -35,56 +36,54 @@ static int read_type(const char *text, uint16_t *ret)
 
 /* --- lines of lists --- */
 
+static void want(struct explain *x, json_t *into, struct list_place *place, bool is_address)
+{
+	if (!place || !into || x->place_count == CONTROL_PLACES_MAX)
+		list_place_free(place);
+	else
+		x->places[x->place_count++] = (struct explain_place){.into = json_incref(into), .place = place, .is_address = is_address};
+}
+
 void explain_want_name(struct explain *x, json_t *into, unsigned list, const struct name *entry, unsigned kinds)
 {
-	if (!into || x->place_count == CONTROL_PLACES_MAX)
-		return;
-	x->places[x->place_count++] =
-	        (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .entry = *entry, .kinds = kinds};
+	want(x, into, list_place_of_name(x->env->lists, x->snap->slots[list], entry, kinds), false);
 }
 
 void explain_want_address(struct explain *x, json_t *into, unsigned list, const struct addr *a)
 {
-	if (!into || x->place_count == CONTROL_PLACES_MAX)
-		return;
-	x->places[x->place_count++] =
-	        (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .addr = *a, .is_address = true};
+	want(x, into, list_place_of_address(x->env->lists, x->snap->slots[list], a), true);
 }
 
 void explain_want_rule(struct explain *x, json_t *into, unsigned list, const char *rule)
 {
-	char *copy = into && x->place_count < CONTROL_PLACES_MAX ? strdup(rule) : NULL;
-	if (copy)
-		x->places[x->place_count++] = (struct explain_place){.into = json_incref(into), .list = (uint16_t)list, .rule = copy};
+	want(x, into, list_place_of_rule(x->env->lists, x->snap->slots[list], rule), false);
 }
 
-static void find_place(struct explain *x, struct explain_place *p)
+static void find_place(const struct explain_place *p, uint64_t *bytes_left)
 {
 	struct buf file;
 	unsigned line;
 	buf_init(&file, 8192);
-	int r = p->is_address ? lists_find_prefix_line(x->env->lists, p->list, &p->addr, &file, &line)
-	        : p->rule     ? lists_find_rule_line(x->env->lists, p->list, p->rule, &file, &line)
-	                      : lists_find_line(x->env->lists, p->list, &p->entry, p->kinds, &file, &line);
+	int r = list_place_find(p->place, bytes_left, &file, &line);
 	if (r == 0 && file.len) {
 		json_object_set_new(p->into, "file", control_text(file.bytes));
 		json_object_set_new(p->into, "line", json_integer(line));
+	} else if (r == NW_EFULL) {
+		json_object_set_new(p->into, "from", json_string("a line that was not looked for to its end: the lists are large"));
 	} else if (r == -ENOENT && !p->is_address) {
 		json_object_set_new(p->into, "from", json_string("a live edit (nameway list add)"));
 	}
 	buf_free(&file);
 }
 
-/* Numbers of lists belong to a configuration: if another one came since, no line is told rather than a wrong one. */
-static int find_places(void *arg)
+/* Parses whole lists: here, so that no update of a list waits for a reader, and with the snapshot given back, so that no reload does. */
+static void find_places(const struct explain *x)
 {
-	struct explain *x = arg;
-	const struct snapshot *s = x->env->snapshot_take(x->env->ctx);
-	bool is_same = s && s->serial == x->serial;
-	x->env->snapshot_give(x->env->ctx, s);
-	for (unsigned i = 0; is_same && i < x->place_count; i++)
-		find_place(x, &x->places[i]);
-	return 0;
+	uint64_t bytes_left = CONTROL_PLACES_BYTES_MAX;
+	rcu_offline();
+	for (unsigned i = 0; i < x->place_count; i++)
+		find_place(&x->places[i], &bytes_left);
+	rcu_online();
 }
 
 static void give_back(struct explain *x)
@@ -128,7 +127,6 @@ static int explain_with(struct explain *x, const json_t *request, json_t **ret)
 		r = -EAGAIN;
 	if (r == 0) {
 		x->policy = x->snap->policy;
-		x->serial = x->snap->serial;
 		r = explain_client(x, request, ret);
 	}
 	if (r == 0 && is_address)
@@ -137,7 +135,7 @@ static int explain_with(struct explain *x, const json_t *request, json_t **ret)
 		r = explain_of_name(x, request, what, ret);
 	give_back(x);
 	if (r == 0 && x->place_count)
-		control_compile(x->env, find_places, x);
+		find_places(x);
 	if (r == 0 && !is_address)
 		explain_name_kernel(x);
 	json_decref(kernel);
@@ -157,7 +155,7 @@ int verb_explain(const struct control_env *env, const json_t *request, json_t **
 		*ret = json_incref(x->out);
 	for (unsigned i = 0; i < x->place_count; i++) {
 		json_decref(x->places[i].into);
-		free(x->places[i].rule);
+		list_place_free(x->places[i].place);
 	}
 	json_decref(x->out);
 	free(x);

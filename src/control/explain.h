@@ -8,19 +8,14 @@
 
 /* A line of a list to be found: `file` and `line` (or `from`) are put into `into`. */
 struct explain_place {
-	json_t *into; /* owned */
-	uint16_t list;
+	json_t *into;             /* owned */
+	struct list_place *place; /* owned */
 	bool is_address;
-	char *rule; /* owned: text of a rule of the bounded stage, else NULL */
-	unsigned kinds;
-	struct name entry;
-	struct addr addr;
 };
 
 struct explain {
 	const struct control_env *env;
 	const struct snapshot *snap;
-	uint32_t serial;
 	const struct policy *policy;
 	struct client client;
 	struct group_bits groups;

@@ -92,21 +92,36 @@ static void refuse_refresh(struct parent *p, const struct report *r)
 	follow_failed(p);
 }
 
+/* A file without servers may only be on its way to others, so it is looked at again. */
+static void say_kept(struct parent *p, bool has_kept)
+{
+	if (!has_kept) {
+		parent_alarm(p, "resolv-conf", "");
+		return;
+	}
+	p->follow.retry_at_ms = clock_ms() + REFRESH_RETRY_MS;
+	parent_alarm(p, "resolv-conf", "a resolv.conf is gone, cannot be read or names no server: those it named before are asked. Mend: see the log; name servers in it, or `nameway reload` to go without");
+}
+
 /* The text in force with what the files say now; nothing when they say the same. */
-static void refresh(struct parent *p)
+static void refresh(struct parent *p, bool is_retried)
 {
 	struct report r;
+	bool has_kept = false;
 	struct buf bundle;
 	struct config *c = NULL;
 	report_init(&r);
-	int e = config_bundle_refresh(&bundle, p->bundle.bytes, p->bundle.len, &r);
+	int e = config_bundle_refresh(&bundle, p->bundle.bytes, p->bundle.len, &has_kept, &r);
 	bool is_same = e == 0 && bundle.len == p->bundle.len && !memcmp(bundle.bytes, p->bundle.bytes, bundle.len);
 	if (e == 0 && !is_same)
 		e = config_parse(&c, bundle.bytes, bundle.len, &r);
 	if (e < 0) {
 		refuse_refresh(p, &r);
 	} else if (is_same) {
-		parent_alarm(p, "resolv-conf", "");
+		/* Said once, not at every try. */
+		if (has_kept && !is_retried)
+			log_lines(LOG_L_WARN, "", r.text.bytes);
+		say_kept(p, has_kept);
 	} else {
 		log_info("what resolv.conf says has changed");
 		log_lines(LOG_L_INFO, "", r.text.bytes);
@@ -132,7 +147,7 @@ static void look_at_resolv(struct parent *p, uint64_t now_ms)
 	for (unsigned i = 0; i < c->upstream_count; i++)
 		if (c->upstreams[i].resolv_conf)
 			files_watch(p, c->upstreams[i].resolv_conf);
-	refresh(p);
+	refresh(p, is_retried);
 }
 
 void follow_failed(struct parent *p)

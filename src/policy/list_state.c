@@ -237,6 +237,7 @@ static int get_files(struct list_text *t, const char **at, const char *end, unsi
 static int get_chunks(struct list_text *t, const char **at, const char *end, size_t count)
 {
 	uint64_t sum = 0;
+	unsigned file = 0;
 
 	if (count > (size_t)(end - *at) / sizeof(*t->chunks))
 		return NW_EMALFORMED;
@@ -245,8 +246,14 @@ static int get_chunks(struct list_text *t, const char **at, const char *end, siz
 		return -ENOMEM;
 	get(at, end, t->chunks, count * sizeof(*t->chunks));
 	t->chunk_count = t->chunk_cap = count;
-	for (size_t i = 0; i < count; i++)
+	/* None is empty, and each lies in one file: whoever visits it asks for that file's format. */
+	for (size_t i = 0; i < count; i++) {
+		while (file < t->file_count && sum >= t->files[file].at + t->files[file].len)
+			file++;
+		if (!t->chunks[i].len || file == t->file_count || t->chunks[i].len > t->files[file].at + t->files[file].len - sum)
+			return NW_EMALFORMED;
 		sum += t->chunks[i].len;
+	}
 	return sum == t->len ? 0 : NW_EMALFORMED;
 }
 

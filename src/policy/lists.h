@@ -71,12 +71,17 @@ const struct prefixes *lists_slot_prefixes(struct lists *l, unsigned slot); /* t
 uint64_t lists_idle(struct lists *l, uint64_t now_ms);
 int lists_save(struct lists *l); /* at SIGTERM */
 
-/* JSON answers for `list`, `list diff` and explain. text is NUL-terminated JSON. lists_print_json and the find functions run on
- * any thread. */
+/* JSON answers for `list`, `list diff` and explain. text is NUL-terminated JSON. lists_print_json and the list_place functions
+ * run on any thread. */
 int lists_print_json(struct lists *l, int list /* -1 all */, struct buf *out);
 int lists_diff_json(struct lists *l, unsigned list, const struct list_file *file, struct buf *out);
-/* The line of the accepted text that holds the deciding entry (file path, line number, the line's text). -ENOENT when it comes
- * from the overlay (line 0). kind: any of these bits. The prefix is the one that decides the address. */
-int lists_find_line(struct lists *l, unsigned list, const struct name *entry, unsigned kind, struct buf *ret_file, unsigned *ret_line);
-int lists_find_rule_line(struct lists *l, unsigned list, const char *rule, struct buf *ret_file, unsigned *ret_line);
-int lists_find_prefix_line(struct lists *l, unsigned list, const struct addr *a, struct buf *ret_file, unsigned *ret_line);
+/* The place in the accepted text that holds the deciding entry. It is taken by index slot while a snapshot with that slot is held, and may be searched for
+ * when that was given back: it has the text by reference. kind: any of these bits. The prefix is the one that decides the address. NULL: no memory. */
+struct list_place;
+struct list_place *list_place_of_name(struct lists *l, unsigned slot, const struct name *entry, unsigned kind);
+struct list_place *list_place_of_rule(struct lists *l, unsigned slot, const char *rule);
+struct list_place *list_place_of_address(struct lists *l, unsigned slot, const struct addr *a);
+/* Once: file path and line number. -ENOENT: it comes from the overlay (line 0). What is parsed is taken off *bytes_left; NW_EFULL: that did not suffice.
+ * Off-line for RCU: it may take long. */
+int list_place_find(struct list_place *p, uint64_t *bytes_left, struct buf *ret_file, unsigned *ret_line);
+void list_place_free(struct list_place *p); /* takes NULL */

@@ -95,8 +95,19 @@ def test_starts_without_resolv_conf_and_finds_it():
         assert rcode(w.ask("d-none.yard")) == "SERVFAIL"
         write_resolv(w, DNS_WAN)
         assert w.wait(lambda: asked_at(w) == DNS_WAN, 8) is not None, w.gateway.log_end()
+        # Gone, cut short or too large: servers that were known are asked on, and that is said.
+        for spoil in (lambda: os.unlink(resolv_path(w)), lambda: open(resolv_path(w), "w", encoding="ascii").close(),
+                      lambda: write_resolv(w, OTHER, text="#" * (65 << 10))):
+            spoil()
+            assert w.wait(lambda: [a["key"] for a in w.gateway.verb("status")["alarms"]] == ["resolv-conf"], 8) is not None, w.gateway.log_end()
+            assert asked_at(w) == DNS_WAN
+            write_resolv(w, DNS_WAN)
+            assert w.wait(lambda: not w.gateway.verb("status")["alarms"], 8) is not None, w.gateway.log_end()
+            assert asked_at(w) == DNS_WAN
+        # A reload takes the file as it is.
         os.unlink(resolv_path(w))
-        assert w.wait(lambda: asked_at(w) is None, 8) is not None, w.gateway.log_end()
+        w.gateway.verb("reload")
+        assert asked_at(w) is None, w.gateway.log_end()
 
 
 def test_symbolic_link_is_followed():

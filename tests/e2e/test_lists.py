@@ -177,6 +177,33 @@ def test_one_unreadable_file_holds_the_whole_list():
         assert "2.txt" not in str(w.gateway.verb("status")["alarms"])
 
 
+def test_too_many_files_and_links_of_others_are_said():
+    with World() as w:
+        folder = os.path.join(w.lists_dir, "many")
+        os.mkdir(folder)
+        w.write_list("many/1.txt", ["n1.test"])
+        secret = os.path.join(w.site.dir, "secret")
+        with open(secret, "w", encoding="ascii") as f:
+            f.write("root:$6$shown to nobody\n")
+        os.chmod(secret, 0o600)
+        w.start(filter=BLOCK["filter"], more_lists='  b: { files: ["lists/many/*.txt"] }\n')
+        link = os.path.join(folder, "2.txt")
+        os.symlink(secret, link)
+        os.lchown(link, 54321, 54321)
+        assert w.wait(lambda: "2.txt" in str(w.gateway.verb("status")["alarms"]), 8) is not None, "nobody was told"
+        said = w.gateway.verb("list", "reload", "b", check=False)
+        assert said.returncode and "shown to nobody" not in said.stdout + said.stderr, said
+        assert is_blocked(w, "n1.test")
+        os.unlink(link)
+        assert w.wait(lambda: not w.gateway.verb("status")["alarms"], 8) is not None, w.gateway.log_end()
+        for i in range(2, 4099):
+            open(os.path.join(folder, f"{i}.txt"), "w", encoding="ascii").close()
+        assert w.wait(lambda: "`b`" in str(w.gateway.verb("status")["alarms"]) or "list b" in str(w.gateway.verb("status")["alarms"]), 10) is not None, "nobody was told"
+        said = w.gateway.verb("list", "reload", "b", check=False)
+        assert said.returncode and "table full" in said.stdout + said.stderr, said
+        assert is_blocked(w, "n1.test"), "what was in force stays"
+
+
 def _without_good_text(w):
     w.start()
     assert "vpn" in str(w.gateway.verb("status")["alarms"]), w.gateway.verb("status")["alarms"]

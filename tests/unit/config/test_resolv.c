@@ -278,11 +278,13 @@ static struct parsed read_and_parse(const char *name, struct buf *b)
 	return parse_bundle(b, &r);
 }
 
+static bool has_kept;
+
 static struct parsed refresh_and_parse(struct buf *fresh, const struct buf *old)
 {
 	struct report r;
 	report_init(&r);
-	assert_int_equal(config_bundle_refresh(fresh, old->bytes, old->len, &r), 0);
+	assert_int_equal(config_bundle_refresh(fresh, old->bytes, old->len, &has_kept, &r), 0);
 	return parse_bundle(fresh, &r);
 }
 
@@ -335,8 +337,10 @@ static void a_refresh_leaves_the_text_alone(void **state)
 	expect_servers(&p, 1, "192.0.2.2 fe80::5%1 ");
 	parsed_free(&p);
 	assert_int_equal(unlink(path_of("r")), 0);
+	assert_false(has_kept);
 	p = refresh_and_parse(&gone, &fresh);
-	expect_servers(&p, 0, "");
+	expect_servers(&p, 0, "192.0.2.77 ");
+	assert_true(has_kept);
 	parsed_free(&p);
 	/* And it comes back. */
 	buf_free(&fresh);
@@ -349,6 +353,50 @@ static void a_refresh_leaves_the_text_alone(void **state)
 	buf_free(&same);
 	buf_free(&fresh);
 	buf_free(&gone);
+}
+
+/* Truncated and not yet written, too large, no file, gone: what was said last stays, byte for byte. */
+static void a_refresh_keeps_servers(void **state)
+{
+	struct buf b, fresh;
+	put_world();
+	struct parsed p = read_and_parse("main.yaml", &b);
+	parsed_free(&p);
+	for (unsigned i = 0; i < 6; i++) {
+		unlink(path_of("r"));
+		if (i < 3)
+			put("r", (const char *[]){"", "# none\nsearch lan\n", "nameserver nothing\n"}[i]);
+		else if (i == 3)
+			assert_int_equal(mkfifo(path_of("r"), 0600), 0);
+		else if (i == 4)
+			put("r", "nameserver 192.0.2.9\n");
+		if (i == 4)
+			assert_int_equal(truncate(path_of("r"), RESOLV_TEXT_MAX + 1), 0);
+		p = refresh_and_parse(&fresh, &b);
+		assert_true(has_kept);
+		assert_int_equal(fresh.len, b.len);
+		assert_memory_equal(fresh.bytes, b.bytes, b.len);
+		parsed_free(&p);
+		buf_free(&fresh);
+	}
+	/* The other one changes all the same, and a file without servers from the beginning is taken as it is. */
+	put("r", "");
+	put("r2", "nameserver 192.0.2.3\n");
+	p = refresh_and_parse(&fresh, &b);
+	assert_true(has_kept);
+	expect_servers(&p, 0, "192.0.2.1 ");
+	expect_servers(&p, 1, "192.0.2.3 ");
+	parsed_free(&p);
+	buf_free(&fresh);
+	buf_free(&b);
+	p = read_and_parse("main.yaml", &b);
+	expect_servers(&p, 0, "");
+	parsed_free(&p);
+	p = refresh_and_parse(&fresh, &b);
+	assert_false(has_kept);
+	parsed_free(&p);
+	buf_free(&fresh);
+	buf_free(&b);
 }
 
 static void what_is_no_file_is_a_warning(void **state)
@@ -421,6 +469,7 @@ int main(void)
 	        cmocka_unit_test(damage_is_refused),
 	        IN_DIR(files_are_read_into_the_bundle),
 	        IN_DIR(a_refresh_leaves_the_text_alone),
+	        IN_DIR(a_refresh_keeps_servers),
 	        IN_DIR(what_is_no_file_is_a_warning),
 	        IN_DIR(many_large_files),
 	        IN_DIR(what_is_missing_is_named_by_check),

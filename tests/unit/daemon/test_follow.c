@@ -200,9 +200,9 @@ static bool is_56(void)
 	return is_server("192.0.2.56");
 }
 
-static bool is_without(void)
+static bool is_alarmed(void)
 {
-	return p.config->upstreams[0].server_count == 0;
+	return alarm_text[0];
 }
 
 static bool is_sent(void)
@@ -455,10 +455,19 @@ static void test_changed_resolv_conf(void **state)
 	assert_true(comes(is_54));
 	replace("other/stub", "nameserver 192.0.2.56\n");
 	assert_true(comes(is_56));
+	unsigned before = refreshes;
 	assert_int_equal(unlink(path_of("run/resolv.conf")), 0);
-	assert_true(comes(is_without));
+	assert_true(comes(is_alarmed));
+	assert_true(is_56());
+	put("run/resolv.conf", "# nothing yet\n");
+	look();
+	assert_true(is_56() && is_alarmed());
+	/* It is looked at again by itself, and not put in force anew. */
+	files_turn(&p, p.follow.retry_at_ms);
+	assert_int_equal(refreshes, before);
 	put("run/resolv.conf", "nameserver 192.0.2.55\n");
 	assert_true(comes(is_55));
+	look();
 	assert_string_equal(alarm_text, "");
 }
 

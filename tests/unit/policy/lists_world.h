@@ -182,6 +182,17 @@ static inline bool listed(struct world *w, unsigned list, const char *text)
 	return list_bits_has(&bits, w->slots[list]);
 }
 
+/* Where a place is, searching so many bytes at most; frees it. */
+static inline int find_place(struct list_place *p, uint64_t bytes, struct buf *ret_file, unsigned *ret_line)
+{
+	int r;
+
+	assert_non_null(p);
+	r = list_place_find(p, &bytes, ret_file, ret_line);
+	list_place_free(p);
+	return r;
+}
+
 /* Another format or match of a list. */
 static inline void replan(struct world *w)
 {

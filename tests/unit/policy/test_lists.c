@@ -233,49 +233,6 @@ static void test_plans(void **state)
 	world_close(&w);
 }
 
-/* Edited entries are another list, whatever its shrink-limit; equal ones are the same, wherever they begin and end. */
-static void test_entries_belong_to_the_definition(void **state)
-{
-	const char *two[] = {"a.example", "b.example"}, *one[] = {"a.example"}, *joined[] = {"a.exampleb.example"};
-	struct list_file f = memory_file("a.example\nb.example\n", 20, "c.yaml:3 (entries)");
-	struct world w;
-	struct buf path;
-	struct name n;
-	unsigned line;
-	uint16_t slot;
-
-	world_open(&w, 1, false);
-	slot = w.slots[0];
-	w.lists[0].entries = two;
-	w.lists[0].entry_count = 2;
-	w.lists[0].file_count = 0;
-	replan(&w);
-	assert_int_not_equal(w.slots[0], slot);
-	slot = w.slots[0];
-	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
-	assert_true(lists_has_text(w.l, 0) && listed(&w, 0, "b.example") && !*w.list_alarm);
-	name_from_text(&n, "b.example", 9);
-	buf_init(&path, 4096);
-	assert_int_equal(lists_find_line(w.l, 0, &n, KIND_SUFFIX, &path, &line), 0);
-	assert_string_equal(path.bytes, "c.yaml:3 (entries)");
-	assert_int_equal(line, 2);
-	buf_free(&path);
-	replan(&w);
-	assert_int_equal(w.slots[0], slot);
-	w.lists[0].entries = joined;
-	w.lists[0].entry_count = 1;
-	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
-	assert_int_not_equal(w.slots[0], slot);
-	w.lists[0].entries = one;
-	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
-	assert_int_not_equal(w.slots[0], slot);
-	f = memory_file("a.example\n", 10, "c.yaml:3 (entries)");
-	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
-	lists_forget_old(w.l);
-	assert_true(listed(&w, 0, "a.example") && !listed(&w, 0, "b.example"));
-	world_close(&w);
-}
-
 /* json_object_get through a path of keys. */
 static json_t *at_path(json_t *j, const char *a, const char *b)
 {
@@ -337,7 +294,7 @@ static void assert_line(struct world *w, const char *text, unsigned kind, const 
 
 	buf_init(&b, 4096);
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
-	r = lists_find_line(w->l, 0, &n, kind, &b, &got);
+	r = find_place(list_place_of_name(w->l, w->slots[0], &n, kind), 1 << 20, &b, &got);
 	assert_int_equal(r, file ? 0 : -ENOENT);
 	assert_int_equal(got, line);
 	if (file)
@@ -353,9 +310,88 @@ static void assert_prefix_line(struct world *w, const char *text, int expected, 
 
 	buf_init(&b, 4096);
 	assert_int_equal(addr_parse(&a, text), 0);
-	assert_int_equal(lists_find_prefix_line(w->l, 0, &a, &b, &got), expected);
+	assert_int_equal(find_place(list_place_of_address(w->l, w->slots[0], &a), 1 << 20, &b, &got), expected);
 	assert_int_equal(got, line);
 	buf_free(&b);
+}
+
+/* A large text is searched as far as it is paid for; a place taken before a change is found in the text of that moment. */
+static void test_find_in_a_large_text(void **state)
+{
+	uint64_t left = 64 << 20, before;
+	struct list_place *p;
+	struct name n;
+	struct world w;
+	unsigned line;
+	struct buf b, file;
+
+	world_open(&w, 1, false);
+	buf_init(&b, 64 << 20);
+	buf_init(&file, 4096);
+	for (unsigned i = 0; i < 200000; i++)
+		buf_printf(&b, "name-%06u.example\n", i);
+	assert_int_equal(offer(&w, 0, b.bytes, false), 0);
+	assert_int_equal(name_from_text(&n, "name-199999.example", 19), 0);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 3 << 20, &file, &line), NW_EFULL);
+	p = list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX);
+	assert_int_equal(offer(&w, 0, "other.example\n", true), 0);
+	before = left;
+	assert_int_equal(list_place_find(p, &left, &file, &line), 0);
+	assert_int_equal(line, 200000);
+	assert_int_equal(before - left, b.len);
+	list_place_free(p);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 64 << 20, &file, &line), -ENOENT);
+	/* What is near the beginning costs little. */
+	assert_int_equal(offer(&w, 0, b.bytes, true), 0);
+	assert_int_equal(name_from_text(&n, "name-000007.example", 19), 0);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 2 << 20, &file, &line), 0);
+	assert_int_equal(line, 8);
+	buf_free(&b);
+	buf_free(&file);
+	world_close(&w);
+}
+
+/* Edited entries are another list, whatever its shrink-limit; equal ones are the same, wherever they begin and end. */
+static void test_entries_belong_to_the_definition(void **state)
+{
+	const char *two[] = {"a.example", "b.example"}, *one[] = {"a.example"}, *joined[] = {"a.exampleb.example"};
+	struct list_file f = memory_file("a.example\nb.example\n", 20, "c.yaml:3 (entries)");
+	struct world w;
+	struct buf path;
+	struct name n;
+	unsigned line;
+	uint16_t slot;
+
+	world_open(&w, 1, false);
+	slot = w.slots[0];
+	w.lists[0].entries = two;
+	w.lists[0].entry_count = 2;
+	w.lists[0].file_count = 0;
+	replan(&w);
+	assert_int_not_equal(w.slots[0], slot);
+	slot = w.slots[0];
+	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
+	assert_true(lists_has_text(w.l, 0) && listed(&w, 0, "b.example") && !*w.list_alarm);
+	name_from_text(&n, "b.example", 9);
+	buf_init(&path, 4096);
+	assert_int_equal(find_place(list_place_of_name(w.l, w.slots[0], &n, KIND_SUFFIX), 1 << 20, &path, &line), 0);
+	assert_string_equal(path.bytes, "c.yaml:3 (entries)");
+	assert_int_equal(line, 2);
+	buf_free(&path);
+	replan(&w);
+	assert_int_equal(w.slots[0], slot);
+	w.lists[0].entries = joined;
+	w.lists[0].entry_count = 1;
+	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
+	assert_int_not_equal(w.slots[0], slot);
+	w.lists[0].entries = one;
+	assert_int_equal(lists_plan(w.l, &w.config, w.slots), 0);
+	assert_int_not_equal(w.slots[0], slot);
+	f = memory_file("a.example\n", 10, "c.yaml:3 (entries)");
+	assert_int_equal(lists_offer(w.l, 0, &f, 1, false, &w.report), 0);
+	lists_forget_old(w.l);
+	assert_true(listed(&w, 0, "a.example") && !listed(&w, 0, "b.example"));
+	world_close(&w);
 }
 
 static void test_find(void **state)
@@ -493,7 +529,7 @@ int main(void)
 	        cmocka_unit_test(test_duplicates), cmocka_unit_test(test_held), cmocka_unit_test(test_no_file_and_formats),
 	        cmocka_unit_test(test_edits), cmocka_unit_test(test_several_edits_are_one), cmocka_unit_test(test_plans),
 	        cmocka_unit_test(test_entries_belong_to_the_definition),
-	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_memory_is_flat),
+	        cmocka_unit_test(test_json), cmocka_unit_test(test_find), cmocka_unit_test(test_find_in_a_large_text), cmocka_unit_test(test_memory_is_flat),
 	        cmocka_unit_test(test_growth), cmocka_unit_test(test_few_and_many)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,9 +175,9 @@ static void test_dnsmasq_list(void **state)
 	assert_int_equal(rule_count(&w, 0), 1);
 	assert_true(w.last.are_rules_changed && w.last.is_whole && !w.last.are_prefixes_changed && w.swapped > 0);
 	buf_init(&file, 4096);
-	assert_int_equal(lists_find_rule_line(w.l, 0, "*wild.example^", &file, &line), 0);
+	assert_int_equal(find_place(list_place_of_rule(w.l, w.slots[0], "*wild.example^"), 1 << 20, &file, &line), 0);
 	assert_int_equal(line, 5);
-	assert_int_equal(lists_find_rule_line(w.l, 0, "*other.example^", &file, &line), -ENOENT);
+	assert_int_equal(find_place(list_place_of_rule(w.l, w.slots[0], "*other.example^"), 1 << 20, &file, &line), -ENOENT);
 	buf_free(&file);
 	/* Names alone do not make the rules anew. */
 	assert_int_equal(offer(&w, 0, "server=/a.example/c.example/1.2.3.4\nserver=/*wild.example/1.2.3.4\n", false), 0);
@@ -226,7 +226,7 @@ static void assert_allow_line(struct world *w, const char *text, int expected, u
 
 	buf_init(&file, 4096);
 	assert_int_equal(name_from_text(&n, text, strlen(text)), 0);
-	assert_int_equal(lists_find_line(w->l, 0, &n, KIND_ALLOW, &file, &got), expected);
+	assert_int_equal(find_place(list_place_of_name(w->l, w->slots[0], &n, KIND_ALLOW), 1 << 20, &file, &got), expected);
 	assert_int_equal(got, line);
 	buf_free(&file);
 }

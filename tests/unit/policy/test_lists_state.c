@@ -45,6 +45,41 @@ static bool is_state(struct world *w, unsigned from, unsigned to, bool is_edited
 	return is_right;
 }
 
+/* Files in `state` whose sums are right and whose tables lie. */
+static void test_forged_tables(void **state)
+{
+	struct list_chunk empty = {0}, across[] = {{.len = 3}, {.len = 1}, {.len = 4}}, right[] = {{.len = 4}, {.len = 4}};
+	struct list_text_file files[] = {{.len = 4, .path = "/a", .format = list_format_by_id(FORMAT_DOMAINS)},
+	        {.at = 4, .len = 4, .path = "/b", .format = list_format_by_id(FORMAT_DOMAINS)}};
+	struct list_text forged[] = {
+	        {.chunks = &empty, .chunk_count = 1},
+	        {.files = files, .file_count = 2, .len = 8, .chunks = (struct list_chunk[]){{.len = 5}, {.len = 3}}, .chunk_count = 2},
+	        {.files = files, .file_count = 2, .len = 8, .chunks = (struct list_chunk[]){{.len = 4}, {.len = 4}, {0}}, .chunk_count = 3},
+	        {.files = files, .file_count = 2, .len = 8, .chunks = across, .chunk_count = 3},
+	        {.files = files, .file_count = 2, .len = 8, .chunks = right, .chunk_count = 2}};
+	struct list_text *t;
+	uint64_t def;
+	struct world w;
+	int fd = memfd_create("text", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, "a.b\nc.d\n", 8), 8);
+	world_open(&w, 1, true);
+	assert_int_equal(offer(&w, 0, "a.example\n", false), 0);
+	assert_int_equal(state_load_text(w.state, "l0", "text", &t, NULL, &def), 0);
+	list_text_unref(t);
+	for (unsigned i = 0; i < 5; i++) {
+		forged[i].fd = fd;
+		assert_int_equal(state_save_text(w.state, "l0", "text", &forged[i], NULL, def), 0);
+		assert_int_equal(state_load_text(w.state, "l0", "text", &t, NULL, &def), i < 3 ? NW_EMALFORMED : 0);
+		if (i >= 3)
+			list_text_unref(t);
+		/* Whatever it is, a start gets over it. */
+		world_restart(&w);
+	}
+	close(fd);
+	world_close(&w);
+}
+
 static void test_restart(void **state)
 {
 	struct world w;
@@ -371,7 +406,7 @@ static void test_names_with_odd_characters(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_restart), cmocka_unit_test(test_other_definition),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_restart), cmocka_unit_test(test_forged_tables), cmocka_unit_test(test_other_definition),
 	        cmocka_unit_test(test_damage), cmocka_unit_test(test_kill_at_every_step),
 	        cmocka_unit_test(test_failure_at_every_step), cmocka_unit_test(test_full_disk),
 	        cmocka_unit_test(test_names_with_odd_characters)};
