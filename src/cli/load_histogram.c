@@ -51,3 +51,12 @@ uint64_t histogram_quantile(const struct histogram *h, double quantile)
 	}
 	return h->max_ns;
 }
+
+uint64_t histogram_over(const struct histogram *h, uint64_t ns)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = bucket_of(ns) + 1; i < HISTOGRAM_BUCKETS; i++)
+		count += h->bucket[i];
+	return count;
+}

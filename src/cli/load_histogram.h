@@ -20,3 +20,5 @@ struct histogram {
 void histogram_add(struct histogram *h, uint64_t ns);
 /* The least value that a share `quantile` (0..1) of all values does not exceed; 0 when there are none. */
 uint64_t histogram_quantile(const struct histogram *h, double quantile);
+/* How many were longer than ns; those within 0.8 % above it may be left out. */
+uint64_t histogram_over(const struct histogram *h, uint64_t ns);

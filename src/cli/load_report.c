@@ -165,6 +165,20 @@ static json_t *latency_json(const struct histogram *h)
 	return latency;
 }
 
+/* How many answers took longer than so many milliseconds. */
+static json_t *over_json(const struct histogram *h)
+{
+	static const struct {
+		const char *key;
+		uint64_t ms;
+	} bounds[] = {{"10", 10}, {"50", 50}, {"100", 100}, {"300", 300}, {"1000", 1000}};
+	json_t *over = json_object();
+
+	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+		json_object_set_new(over, bounds[i].key, json_integer((json_int_t)histogram_over(h, bounds[i].ms * 1000000)));
+	return over;
+}
+
 static json_t *rcodes_json(const struct load_result *r)
 {
 	json_t *rcodes = json_object();
@@ -201,10 +215,10 @@ int load_report_json(const struct load_command *c, const struct load_result *r)
 	        {"own_drops", r->own_drops}, {"truncated", r->truncated}, {"tcp_sent", r->tcp_sent}, {"connects", r->connects},
 	        {"late_sends", r->late_sends}, {"in_flight", o->in_flight}, {"tcp_percent", o->tcp_percent},
 	        {"seed", o->seed & INT64_MAX}};
-	json_t *root = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o}", "mode", o->is_flood ? "flood" : "latency",
+	json_t *root = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "mode", o->is_flood ? "flood" : "latency",
 	        "server", c->server, "asked", c->asked, "lost_percent", lost_percent(r), "answered_per_second",
 	        per_second(r, r->answered), "elapsed_s", (double)r->elapsed_ns / 1e9, "late_worst_us", us(r->late_worst_ns),
-	        "latency_us", latency_json(&r->latency), "rcodes", rcodes_json(r));
+	        "latency_us", latency_json(&r->latency), "over_ms", over_json(&r->latency), "rcodes", rcodes_json(r));
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		json_object_set_new(root, counts[i].key, json_integer((json_int_t)counts[i].value));

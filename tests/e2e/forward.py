@@ -14,10 +14,10 @@ SECOND, SPLIT = "198.51.100.53", "198.51.100.54"  # the internet has all of 198.
 class Upstream:
     """One nw-upstream: what it is told, what it was asked."""
 
-    def __init__(self, site, name, **kw):
+    def __init__(self, site, name, log_questions=True, **kw):
         self.site, self.name = site, name
         self.log_path, self.control = os.path.join(site.dir, name + ".log"), os.path.join(site.dir, name + ".sock")
-        self.p = site.upstream(log=self.log_path, control=self.control, **kw)
+        self.p = site.upstream(log=self.log_path if log_questions else None, control=self.control, **kw)
 
     def tell(self, line):
         with socket.socket(socket.AF_UNIX) as s:

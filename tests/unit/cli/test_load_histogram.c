@@ -37,6 +37,9 @@ static void test_small_values_are_exact(void **state)
 	assert_int_equal(histogram_quantile(h, 0.9), 180);
 	assert_int_equal(histogram_quantile(h, 0.99), 198);
 	assert_int_equal(histogram_quantile(h, 1), 200);
+	assert_int_equal(histogram_over(h, 0), 200);
+	assert_int_equal(histogram_over(h, 127), 73);
+	assert_int_equal(histogram_over(h, 200), 0);
 	free(h);
 }
 
