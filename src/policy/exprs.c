@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Asking the bounded stage about a name. Rules anchored to a domain are found by the name's suffixes; patterns by the fixed parts that occur in the name, and
- * the few without any one after another. Before an automaton runs, the name's length and symbols must allow a match. All that is done is counted in steps;
+ * of those without any the ones that the name's ends, length and symbols do not rule out, 64 at a time. Before an automaton runs, the name's length and symbols must allow a match. All that is done is counted in steps;
  * when they are used up (EXPRS_STEPS_MAX, or EXPRS_TRIES_MAX patterns) the rest is passed over and counted. Nothing is allocated; any thread. */
 #include "policy/exprs.h"
 
@@ -205,20 +205,16 @@ static bool was_seen(struct look *l, uint32_t pattern)
 	return false;
 }
 
-static void try_pattern(void *ctx, uint32_t number)
+static bool may_match(const struct look *l, const struct expr_pattern *p)
 {
-	struct look *l = ctx;
+	return !(p->needs & ~l->has) && l->len >= p->min_len && l->len <= p->max_len && adds(l, rule_at(l->e, p->rule));
+}
+
+static void run_pattern(struct look *l, const struct expr_pattern *p)
+{
 	const struct exprs *e = l->e;
-	const struct expr_pattern *p = POOL_AT(e->patterns, const struct expr_pattern, number);
 	bool is_match;
 
-	if ((p->needs & ~l->has) || l->len < p->min_len || l->len > p->max_len || !adds(l, rule_at(e, p->rule)) ||
-	        was_seen(l, number))
-		return;
-	if (++l->tries > EXPRS_TRIES_MAX) {
-		l->steps = -1;
-		return;
-	}
 	if (p->is_regex)
 		is_match = nfa_matches(POOL_AT(e->programs, const uint64_t, p->at), l->symbols + 1, l->len, &l->steps);
 	else
@@ -226,6 +222,40 @@ static void try_pattern(void *ctx, uint32_t number)
 		        e->bodies.bytes + p->at, p->body_len, p->anchor, p->is_at_end, l->symbols + 1, l->len, &l->steps);
 	if (is_match)
 		take(l, p->rule, 0);
+}
+
+static void try_pattern(void *ctx, uint32_t number)
+{
+	struct look *l = ctx;
+	const struct expr_pattern *p = POOL_AT(l->e->patterns, const struct expr_pattern, number);
+
+	if (!may_match(l, p) || was_seen(l, number))
+		return;
+	if (++l->tries > EXPRS_TRIES_MAX)
+		l->steps = -1;
+	else
+		run_pattern(l, p);
+}
+
+/* Patterns without a fixed part: 64 at a time those that the name's ends, length and symbols do not rule out. */
+static void look_at_loose(struct look *l)
+{
+	const struct loose_block *blocks = POOL_AT(l->e->blocks, const struct loose_block, 0);
+	const uint32_t *numbers = POOL_AT(l->e->loose, const uint32_t, 0);
+	const struct expr_pattern *p;
+	uint64_t left;
+
+	for (unsigned i = 0; i < l->e->loose_count && l->steps >= 0; i += 64, numbers += 64, blocks++) {
+		left = blocks->first[l->symbols[1]] & blocks->last[l->symbols[l->len]] & blocks->len[l->len];
+		for (uint64_t has = l->has & SET_ALL; left && has; has &= has - 1)
+			left &= blocks->holds[__builtin_ctzll(has)];
+		for (l->steps--; left && l->steps >= 0; left &= left - 1) {
+			p = POOL_AT(l->e->patterns, const struct expr_pattern, numbers[__builtin_ctzll(left)]);
+			l->steps--;
+			if (may_match(l, p))
+				run_pattern(l, p);
+		}
+	}
 }
 
 static void look_at(struct look *l, const uint64_t *hashes)
@@ -245,8 +275,7 @@ static void look_at(struct look *l, const uint64_t *hashes)
 	read_symbols(l);
 	if (e->grams)
 		grams_look(e->grams, l->symbols, l->len + 2, &l->steps, try_pattern, l);
-	for (unsigned i = 0; i < e->loose_count && l->steps >= 0; i++)
-		try_pattern(l, *POOL_AT(e->loose, const uint32_t, i));
+	look_at_loose(l);
 }
 
 void exprs_judge(const struct exprs *e, const struct name *n, const uint64_t *hashes, uint16_t qtype,
@@ -296,7 +325,7 @@ const char *exprs_client(const struct exprs *e, unsigned i)
 void exprs_stat(const struct exprs *e, struct exprs_stat *ret)
 {
 	const struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns,
-	        &e->programs, &e->bodies, &e->names, &e->loose};
+	        &e->programs, &e->bodies, &e->names, &e->loose, &e->blocks};
 
 	*ret = (struct exprs_stat){
 	        .rules = e->rule_count, .patterns = e->pattern_count, .anchored = e->anchored_count, .left_out = e->left_out};

@@ -36,7 +36,7 @@ static void *pool_add(struct pool *p, const void *bytes, size_t len)
 		p->bytes = grown;
 		p->cap = cap;
 	}
-	if (len)
+	if (bytes && len)
 		memcpy(p->bytes + p->used, bytes, len);
 	p->used += len;
 	return p->bytes + p->used - len;
@@ -85,7 +85,7 @@ void exprs_free(struct exprs *e)
 	if (!e)
 		return;
 	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs,
-	        &e->bodies, &e->names, &e->loose};
+	        &e->bodies, &e->names, &e->loose, &e->blocks};
 
 	for (size_t i = 0; i < sizeof(pools) / sizeof(*pools); i++)
 		free(pools[i]->bytes);
@@ -291,6 +291,35 @@ static int add_parts(struct exprs_build *b, uint32_t pattern)
 	return 0;
 }
 
+static int add_loose(struct exprs *e, const struct compiled *c, uint32_t pattern)
+{
+	struct nfa_frame f = {.first = ~0ull, .last = ~0ull, .all = ~0ull};
+	uint64_t bit = 1ull << (e->loose_count % 64);
+	struct loose_block *block;
+
+	if (e->loose_count % 64 == 0) {
+		block = pool_add(&e->blocks, NULL, sizeof(*block));
+		if (!block)
+			return -ENOMEM;
+		memset(block, 0, sizeof(*block));
+	}
+	block = POOL_AT(e->blocks, struct loose_block, e->loose_count / 64);
+	if (!pool_add(&e->loose, &pattern, sizeof(pattern)))
+		return -ENOMEM;
+	if (c->program)
+		nfa_frame(c->program, &f);
+	for (unsigned s = 0; s <= SYM_END; s++) {
+		block->first[s] |= f.first >> s & 1 ? bit : 0;
+		block->last[s] |= f.last >> s & 1 ? bit : 0;
+	}
+	for (unsigned s = 0; s < SYMBOLS; s++)
+		block->holds[s] |= f.all >> s & 1 ? bit : 0;
+	for (unsigned len = c->pattern.min_len; len <= c->pattern.max_len; len++)
+		block->len[len] |= bit;
+	e->loose_count++;
+	return 0;
+}
+
 static int add_pattern(struct exprs_build *b)
 {
 	struct exprs *e = b->e;
@@ -307,8 +336,7 @@ static int add_pattern(struct exprs_build *b)
 	e->pattern_count++;
 	if (c->has_part)
 		return add_parts(b, number);
-	e->loose_count++;
-	return pool_add(&e->loose, &number, sizeof(number)) ? 0 : -ENOMEM;
+	return add_loose(e, c, number);
 }
 
 /* Whether there is room for the rule and what it brings. */
@@ -427,7 +455,7 @@ int exprs_build_done(struct exprs_build *b, struct exprs **ret)
 {
 	struct exprs *e = b->e;
 	struct pool *pools[] = {&e->rules, &e->texts, &e->conds, &e->types, &e->clients, &e->denies, &e->patterns, &e->programs,
-	        &e->bodies, &e->names, &e->loose};
+	        &e->bodies, &e->names, &e->loose, &e->blocks};
 	int r;
 
 	take_back(b);

@@ -446,6 +446,29 @@ bool nfa_is_whole(const uint64_t *program)
 	return h.has_begin_only && h.has_end_only;
 }
 
+void nfa_frame(const uint64_t *program, struct nfa_frame *ret)
+{
+	const uint8_t *class_of = (const uint8_t *)(program + 1);
+	const uint64_t *masks = program + SETS_AT, *set;
+	uint64_t first, last, all;
+	struct head h;
+
+	memcpy(&h, program, sizeof(h));
+	*ret = (struct nfa_frame){.first = SET_OF(SYM_END), .last = SET_OF(SYM_BEGIN)};
+	for (unsigned s = 0; s < SYMBOLS; s++) {
+		set = masks + (MASKS + class_of[s]) * h.words;
+		first = last = all = 0;
+		for (unsigned w = 0; w < h.words; w++) {
+			first |= set[w] & masks[(MASK_FIRST + BORDER_END) * h.words + w];
+			last |= set[w] & masks[(MASK_LAST + BORDER_END) * h.words + w];
+			all |= set[w];
+		}
+		ret->first |= first || !h.has_begin_only ? SET_OF(s) : 0;
+		ret->last |= last || !h.has_end_only ? SET_OF(s) : 0;
+		ret->all |= all || !h.has_begin_only || !h.has_end_only ? SET_OF(s) : 0;
+	}
+}
+
 /* --- Running it --- */
 
 static enum border border_of(uint8_t symbol)

@@ -65,6 +65,9 @@ void regex_free(struct regex *rx);
 enum { NFA_POSITIONS_MAX = 512, NFA_COST_MAX = 256 /* steps for one symbol */, NFA_BUILD_MAX = 1 << 14 /* to make one */ };
 /* Appends the program to *ret (heap, to be freed), *ret_words 64-bit words. 0, -ENOMEM, NW_EMALFORMED with *ret_why. */
 int nfa_compile(const struct regex *rx, uint64_t **ret, unsigned *ret_words, const char **ret_why);
+/* Sets of symbols (with SYM_BEGIN and SYM_END, for a name without any): what a name that matches may begin with, end with, and hold. */
+struct nfa_frame { uint64_t first, last, all; };
+void nfa_frame(const uint64_t *program, struct nfa_frame *ret);
 bool nfa_is_whole(const uint64_t *program); /* only ever matches from the first to the last symbol of a name */
 /* *steps is counted down; below 0: not finished, false. */
 bool nfa_matches(const uint64_t *program, const uint8_t *symbols, unsigned len, int *steps);
@@ -97,7 +100,7 @@ void grams_look(const struct grams *g, const uint8_t *symbols, unsigned len, int
 
 /* --- The table (exprs_build.c makes it, exprs.c asks it) --- */
 
-enum { EXPRS_STEPS_MAX = 1 << 16 /* of one look-up: a word of an automaton for a symbol; others are counted in the same coin */, EXPRS_LOOSE_MAX = 64,
+enum { EXPRS_STEPS_MAX = 1 << 17 /* of one look-up: a word of an automaton for a symbol; others are counted in the same coin */, EXPRS_LOOSE_MAX = 4096,
 	EXPRS_CLIENTS_MAX = 1024, EXPRS_BYTES_MAX = 256 << 20 /* of automata */ };
 
 struct pool { uint8_t *bytes; size_t used, cap; }; /* things of one kind, one behind another */
@@ -118,8 +121,11 @@ struct expr_pattern {
 	bool is_regex, is_at_end;
 };
 
+/* 64 patterns without a fixed part, a bit each: those that a name may match which begins with this symbol, ends with it, holds it, is so long. */
+struct loose_block { uint64_t first[SYM_END + 1], last[SYM_END + 1], holds[SYMBOLS], len[NAME_WIRE_MAX + 1]; };
+
 struct exprs {
-	struct pool rules, texts, conds, types, clients, denies, patterns, programs, bodies, names /* of clients, NUL-terminated */, loose;
+	struct pool rules, texts, conds, types, clients, denies, patterns, programs, bodies, names /* of clients, NUL-terminated */, loose, blocks;
 	unsigned rule_count, pattern_count, loose_count, anchored_count, left_out, client_count;
 	uint32_t client_at[EXPRS_CLIENTS_MAX]; /* in names */
 	struct name_map *anchors; /* to the first rule */

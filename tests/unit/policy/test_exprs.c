@@ -136,27 +136,65 @@ static void badfilter(void **state)
 	assert_null(table(NULL, 0));
 }
 
-static void loose_ones_are_few(void **state)
+static int loose_rule(char *ret, unsigned i)
+{
+	return sprintf(ret, "/^[a-f]{%u}[0-9]{%u}[a-z]{%u}$/", 1 + i % 16, 1 + i / 16 % 16, 1 + i / 256);
+}
+
+static struct exprs *loose_table(unsigned count)
 {
 	struct exprs_build *b = exprs_build_new(SEED);
-	struct exprs_stat st;
 	struct exprs *e;
 	char rule[64];
 
-	for (unsigned i = 0; i < EXPRS_LOOSE_MAX + 3; i++) {
-		int len = snprintf(rule, sizeof(rule), "/^[a-f]{%u}[0-9]+$/", i + 1);
-
-		assert_int_equal(exprs_build_add(b, rule, (size_t)len), i < EXPRS_LOOSE_MAX ? 0 : NW_EMALFORMED);
-	}
-	assert_int_equal(exprs_build_add(b, "/xyz/", 5), 0);
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(exprs_build_add(b, rule, (size_t)loose_rule(rule, i)), i < EXPRS_LOOSE_MAX ? 0 : NW_EMALFORMED);
+	assert_int_equal(exprs_build_add(b, "/zyx/", 5), 0);
 	assert_int_equal(exprs_build_add(b, "/(/", 3), NW_EMALFORMED);
 	assert_int_equal(exprs_build_done(b, &e), 0);
+	return e;
+}
+
+/* Expressions without a fixed part work by the thousand; a name runs through those few that its ends, symbols and length leave. */
+static void loose_ones_are_many(void **state)
+{
+	struct exprs *e = loose_table(EXPRS_LOOSE_MAX + 3);
+	struct exprs_stat st;
+	char host[64], rule[64];
+
 	exprs_stat(e, &st);
 	assert_int_equal(st.left_out, 3);
 	assert_int_equal(st.rules, EXPRS_LOOSE_MAX + 1);
 	assert_int_equal(st.patterns, EXPRS_LOOSE_MAX + 1);
-	assert_true(st.memory_bytes > 0);
-	assert_int_equal(judge(e, "abcdef7", 1, NULL).here, EXPR_BLOCK);
+	for (unsigned i = 0; i < EXPRS_LOOSE_MAX; i += 7) {
+		sprintf(host, "%.*s%.*s%.*s", (int)(1 + i % 16), "abcdefabcdefabcdef", (int)(1 + i / 16 % 16), "1234567890123456", (int)(1 + i / 256), "qrstuvwxyzqrstuv");
+		loose_rule(rule, i);
+		assert_int_equal(judge(e, host, 1, NULL).here, EXPR_BLOCK);
+		assert_string_equal(decides(e, host, 1), rule);
+		host[0] = 'q';
+		assert_int_equal(judge(e, host, 1, NULL).here, 0);
+	}
+	exprs_stat(e, &st);
+	assert_int_equal(st.cut, 0);
+	exprs_free(e);
+}
+
+/* Of a name without any symbol, and one of a byte that no host name has. */
+static void loose_ones_and_odd_names(void **state)
+{
+	struct exprs *e = TABLE("/^$|^[a-z]?[0-9]$/", "/^[^a-z]{2}$/", "/[0-9][a-c]|[x-z]$/");
+	struct expr_result r;
+	uint64_t hashes[NAME_LABELS_MAX + 1];
+	struct name root = {.wire = {0}, .len = 1};
+
+	name_hash(&root, SEED, hashes);
+	exprs_judge(e, &root, hashes, 1, NULL, &r);
+	assert_int_equal(r.here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "q7", 1, NULL).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "\\255\\001", 1, NULL).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "q7a.test", 1, NULL).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "q.x", 1, NULL).here, EXPR_BLOCK);
+	assert_int_equal(judge(e, "q.test", 1, NULL).here, 0);
 	exprs_free(e);
 }
 
@@ -179,7 +217,7 @@ static struct exprs *numbered(const char *format, unsigned count)
 /* A name as long as they get, made of what the patterns look for. What is tied to a domain is judged all the same, and other names are not touched. */
 static void bounded_by_steps(void **state)
 {
-	struct exprs *e = numbered("/aaaa((a|b|[a.])(a|[a.]|b))*[x-z]{1,%u}q?[x-z]$/", 100);
+	struct exprs *e = numbered("/aaaa((a|b|[a.])(a|[a.]|b))*[x-z]{1,%u}q?[x-z]$/", 200);
 	struct exprs_stat st;
 	struct expr_result r;
 	char host[254];
@@ -337,7 +375,7 @@ static void many_as_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(always_and_here), cmocka_unit_test(which_decides), cmocka_unit_test(clients_by_name), cmocka_unit_test(badfilter),
-	        cmocka_unit_test(loose_ones_are_few), cmocka_unit_test(bounded_by_steps), cmocka_unit_test(bounded_by_tries), cmocka_unit_test(one_automaton_fits), cmocka_unit_test(nothing_is_allocated), cmocka_unit_test(many_as_each)};
+	        cmocka_unit_test(loose_ones_are_many), cmocka_unit_test(loose_ones_and_odd_names), cmocka_unit_test(bounded_by_steps), cmocka_unit_test(bounded_by_tries), cmocka_unit_test(one_automaton_fits), cmocka_unit_test(nothing_is_allocated), cmocka_unit_test(many_as_each)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
