@@ -73,6 +73,10 @@ void print_list(FILE *out, const json_t *l)
 	put_text(out, text_of(l, "name"));
 	fprintf(out, ": %lld names, %lld prefix ranges, format %s\n", (long long)int_of(l, "names"),
 	        (long long)int_of(l, "prefix_ranges"), text_of(l, "format"));
+	if (int_of(l, "rules_left_out"))
+		fprintf(out, "  %lld rules are left out: too many expressions without a fixed part, or too many clients\n", (long long)int_of(l, "rules_left_out"));
+	if (int_of(l, "rules_cut"))
+		fprintf(out, "  %lld look-ups were judged without some of its expressions\n", (long long)int_of(l, "rules_cut"));
 	if (json_object_get(l, "text"))
 		print_text(out, json_object_get(l, "text"));
 	else

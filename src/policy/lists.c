@@ -279,6 +279,9 @@ void lists_forget_old(struct lists *l)
 		pthread_mutex_unlock(&l->lock);
 		if (!namesake) {
 			lists_alarm_slot(l, s, NULL);
+			exprs_free(s->exprs);
+			s->exprs = NULL;
+			beside_note_rules(l, s);
 			if (l->state >= 0)
 				state_remove(l->state, s->name, NULL);
 		}

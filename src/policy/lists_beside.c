@@ -2,11 +2,13 @@
 /* What a list has beside names in the index: prefixes, and rules of the bounded stage. Both are built anew, from what the text has
  * and is not masked and what live edits added, whenever one of them changes. The compiler thread. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "policy/exprs_private.h"
 #include "policy/lists_private.h"
 
 typedef int each_rule_fn(void *ctx, const struct entry_key *k);
@@ -127,4 +129,30 @@ uint64_t beside_rules_digest(const struct entry_set *text, const struct entry_se
 	each_rule(text, masked, digest_rule, &sum);
 	each_rule(added, text, digest_rule, &sum);
 	return sum;
+}
+
+void beside_note_rules(struct lists *l, struct list_slot *s)
+{
+	struct exprs_stat st = {0};
+	char key[300], text[400];
+	bool is_new;
+
+	if (s->exprs)
+		exprs_stat(s->exprs, &st);
+	is_new = st.left_out != s->rules_left_out || (st.cut && !s->rules_cut) || (!st.left_out && !st.cut && s->has_rules_alarm);
+	pthread_mutex_lock(&l->lock);
+	s->rules_left_out = st.left_out;
+	s->rules_cut = st.cut;
+	pthread_mutex_unlock(&l->lock);
+	if (!is_new)
+		return;
+	s->has_rules_alarm = st.left_out || st.cut;
+	snprintf(key, sizeof(key), "rules:%.280s", s->name);
+	if (st.left_out)
+		snprintf(text, sizeof(text), "list %.150s: %u of its rules are left out: it has more expressions without a fixed part than %d, or names more clients than %d",
+		        s->name, st.left_out, EXPRS_LOOSE_MAX, EXPRS_CLIENTS_MAX);
+	else
+		snprintf(text, sizeof(text), "list %.150s: names were judged without some of its expressions, because all of them would take too long; `nameway list %.150s` counts them",
+		        s->name, s->name);
+	lists_alarm(l, key, s->has_rules_alarm ? text : NULL);
 }

@@ -208,6 +208,8 @@ int lists_edit(struct lists *l, unsigned list, bool is_add, const char *const *e
 		err = make(&e, r);
 	if (err == 0 && (e.c.come.distinct || e.c.gone.distinct))
 		err = lists_apply(l, e.s, &e.c, false);
+	if (err == 0)
+		beside_note_rules(l, e.s);
 	if (err < 0 && r->errors == 0)
 		report_add(r, true, NULL, "list %s: %s", e.s->name, nw_strerror(err));
 	list_change_free(&e.c);

@@ -60,6 +60,8 @@ static int take(struct lists *l, struct list_slot *s, struct list_text *t, bool 
 	}
 	if (err == 0)
 		err = lists_apply(l, s, &c, false);
+	if (err == 0)
+		beside_note_rules(l, s);
 	list_change_free(&c);
 	if (err < 0) {
 		if (err == NW_EFULL && s->names_max && t->entries > s->names_max)

@@ -224,6 +224,9 @@ static bool wants_saving(const struct lists *l)
 
 uint64_t lists_idle(struct lists *l, uint64_t now_ms)
 {
+	for (unsigned i = 0; i < CONFIG_LISTS_MAX; i++)
+		if (l->slots[i].is_planned)
+			beside_note_rules(l, &l->slots[i]);
 	if (l->state < 0)
 		return LISTS_RETRY_MS;
 	if (!wants_saving(l))

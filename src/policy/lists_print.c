@@ -109,9 +109,10 @@ static json_t *print_list(struct lists *l, unsigned list)
 	text = list_text_ref(s->text);
 	held = list_text_ref(s->held);
 	memcpy(why, s->held_why, sizeof(why));
-	ret = json_pack("{s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", print_text(s->name), "format", format_name(s),
+	ret = json_pack("{s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", print_text(s->name), "format", format_name(s),
 	        "loaded", text && text->file_count > 0, "names", (json_int_t)s->names, "prefix_ranges",
-	        (json_int_t)s->prefix_count, "rules", (json_int_t)s->rule_count, "changed", (json_int_t)s->changed_s, "last_added", (json_int_t)s->last_added,
+	        (json_int_t)s->prefix_count, "rules", (json_int_t)s->rule_count, "rules_left_out", (json_int_t)s->rules_left_out, "rules_cut", (json_int_t)s->rules_cut,
+	        "changed", (json_int_t)s->changed_s, "last_added", (json_int_t)s->last_added,
 	        "last_removed", (json_int_t)s->last_removed, "added", print_set(&s->added, OVERLAY_ENTRIES_MAX), "removed",
 	        print_set(&s->masked, OVERLAY_ENTRIES_MAX));
 	if (l->state >= 0 && ret)

@@ -31,6 +31,8 @@ struct list_slot {
 	struct prefixes *prefixes;
 	struct exprs *exprs; /* of the rules; NULL: none */
 	uint64_t rules_digest;
+	uint64_t rules_left_out, rules_cut; /* exprs_stat, as it was looked at last */
+	bool has_rules_alarm;
 	bool is_text_saved, is_overlay_saved;
 	/* For printing. */
 	uint64_t names, prefix_count, rule_count, last_added, last_removed;
@@ -82,6 +84,8 @@ int lists_apply(struct lists *l, struct list_slot *s, struct list_change *c, boo
 /* lists_beside.c: what a list has beside names. text, added, masked: as they will be. *ret is NULL when there is none. */
 int beside_prefixes(struct prefixes **ret, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
 int beside_rules(struct exprs **ret, uint64_t seed, const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
+/* Looks at what the stage left out, and keeps the alarm `rules:NAME`. */
+void beside_note_rules(struct lists *l, struct list_slot *s);
 uint64_t beside_rules_digest(const struct entry_set *text, const struct entry_set *added, const struct entry_set *masked);
 
 /* lists_restore.c: fills the index anew with the list's text and overlay as they are known. */

@@ -109,6 +109,7 @@ int lists_restore(struct lists *l, bool *ret_restored)
 		if (r < 0)
 			return r;
 		ret_restored[i] = lists_has_text(l, i);
+		beside_note_rules(l, s);
 		if (s->held) {
 			snprintf(why, sizeof(why),
 			        "list %.150s: a text is still held; to take it: nameway list reload %.150s --accept", s->name,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A block rule over one adblock list, from the list's lines to the verdict: exceptions, $badfilter, addresses, clients. */
 #include "lists_world.h"
+#include "policy/exprs_private.h"
 #include "policy/policy.h"
 
 enum { GROUP_KIDS, GROUP_PHONES, GROUPS };
@@ -214,11 +215,39 @@ static void page_instead_of_list(void **state)
 	world_close(&world);
 }
 
+/* Rules that are left out are said, by an alarm and for the list, and no more when they are gone. */
+static void left_out_is_said(void **state)
+{
+	struct buf text, json;
+	const char *mine = "||x.test^\n";
+
+	buf_init(&text, 1 << 20);
+	buf_init(&json, 1 << 20);
+	for (unsigned i = 0; i < EXPRS_LOOSE_MAX + 5; i++)
+		buf_printf(&text, "/^[a-f]{%u}[0-9]{%u}[a-z]{%u}$/\n", 1 + i % 16, 1 + i / 16 % 16, 1 + i / 256);
+	buf_printf(&text, "%s", mine);
+	world_open(&world, 1, true);
+	world.lists[0].format = FORMAT_ADBLOCK;
+	replan(&world);
+	assert_int_equal(offer(&world, 0, text.bytes, true), 0);
+	assert_non_null(strstr(world.other_alarm, "5 of its rules are left out"));
+	assert_int_equal(lists_print_json(world.l, 0, &json), 0);
+	assert_non_null(strstr(json.bytes, "\"rules_left_out\":5"));
+	world.other_alarm[0] = '\0';
+	world_restart(&world);
+	assert_non_null(strstr(world.other_alarm, "5 of its rules are left out"));
+	assert_int_equal(offer(&world, 0, mine, true), 0);
+	assert_string_equal(world.other_alarm, "");
+	world_close(&world);
+	buf_free(&text);
+	buf_free(&json);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(exemptions_and_badfilter), cmocka_unit_test(exceptions_lift_addresses),
 	        cmocka_unit_test(badfilter_of_all_forms), cmocka_unit_test(clients_that_are_not_known), cmocka_unit_test(edits_are_lines),
-	        cmocka_unit_test(damaged_edits_are_replaced), cmocka_unit_test(held_by_another_limit), cmocka_unit_test(page_instead_of_list)};
+	        cmocka_unit_test(damaged_edits_are_replaced), cmocka_unit_test(held_by_another_limit), cmocka_unit_test(page_instead_of_list), cmocka_unit_test(left_out_is_said)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
