@@ -91,7 +91,7 @@ struct index {
 	/* Written by the writer; the counters may be read by anyone. */
 	_Atomic uint64_t names, occupied, tombstones, arena_used, dead_bytes, classes, heap_bytes;
 	_Atomic uint64_t list_names[CONFIG_LISTS_MAX];
-	uint64_t arena_committed, arena_reserved, cells_max, full_buckets, full_buckets_max;
+	uint64_t arena_committed, arena_reserved, arena_joined, cells_max, full_buckets, full_buckets_max;
 	uint64_t label_names[NAME_LABELS_MAX + 1];
 	enum index_state state;
 	unsigned bank_now;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include "base/err.h"
 #include "base/hash.h"
 #include "naive.h"
@@ -376,11 +378,75 @@ static void memory(void **state)
 	index_free(ix);
 }
 
+/* Bytes of huge pages in this process. */
+static uint64_t huge_bytes(void)
+{
+	unsigned long long kib = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "AnonHugePages: %llu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib << 10;
+}
+
+/* Whether this kernel puts small pages together when it is told to. */
+static bool can_join(void)
+{
+	enum { HUGE = 2 << 20 };
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
+	bool is_joined;
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	at = p + (-(uintptr_t)p & (HUGE - 1));
+	memset(at, 1, HUGE);
+	is_joined = madvise(at, HUGE, 25 /* MADV_COLLAPSE */) == 0;
+	munmap(p, 2 * HUGE);
+	return is_joined;
+}
+
+/* An arena that grew beyond what was expected of it is of huge pages all the same, but for its end. */
+static void full_pages_are_joined(void **state)
+{
+	enum { NAMES = 400000, END = 6 << 20 };
+	uint64_t before = huge_bytes();
+	struct index_stat st;
+	struct index *ix;
+	struct name n;
+
+	if (!can_join())
+		skip();
+	ix = index_new(NAMES, 0);
+	index_begin(ix);
+	for (unsigned i = 0; i < NAMES; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%032u.joined.example", i);
+		n = name_of(text);
+		assert_int_equal(index_add(ix, 0, &n, KIND_SUFFIX), 0);
+	}
+	index_publish(ix);
+	index_settle(ix);
+	index_stat(ix, &st);
+	assert_true(st.arena_bytes > NAMES * 50);
+	assert_true(huge_bytes() - before > st.arena_bytes - END);
+	for (unsigned i = 0; i < NAMES; i += 1000) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%032u.joined.example", i);
+		assert_true(is_listed(ix, text, 0));
+	}
+	index_free(ix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(random_updates), cmocka_unit_test(most_specific_decides), cmocka_unit_test(allows),
 		cmocka_unit_test(longest_names), cmocka_unit_test(full_table), cmocka_unit_test(churn),
-		cmocka_unit_test(collision), cmocka_unit_test(memory)};
+		cmocka_unit_test(collision), cmocka_unit_test(memory), cmocka_unit_test(full_pages_are_joined)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
