@@ -270,7 +270,7 @@ static void a_name_has_room_for_so_many_records(void **state)
 
 static void names_at_the_limit(void **state)
 {
-	char longest[260] = "", owner[260];
+	char longest[260] = "", owner[300];
 
 	for (unsigned i = 0; i < 126; i++)
 		strcat(longest, i ? ".x" : "x");
