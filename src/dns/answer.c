@@ -16,7 +16,7 @@ static void record(struct worker *w, const struct ask *a, uint8_t rcode)
 		return;
 	if (w->wall_at_s != w->now_s) {
 		w->wall_at_s = w->now_s;
-		w->wall_ahead_ms = clock_wall_ms() - now_ms;
+		w->wall_ahead_ms = clock_wall_ms() - clock_ms();
 	}
 	query_ring_put(w->ring, &(struct query_record){ .wall_ms = w->wall_ahead_ms + now_ms, .took_us = (uint32_t)(now_ms - a->begun_ms) * 1000, .weight = weight,
 		.qtype = a->q.qtype, .rcode = rcode, .outcome = w->note.outcome, .filter_rule = w->note.filter_rule, .steer_rule = w->note.steer_rule,
