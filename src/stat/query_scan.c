@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A segment is read whole (a few MiB) and gone through forward, block by block; for the newest records the last `max` matches are kept in a ring of
+/* A segment is read whole (a few MiB) and gone through forward, block by block; for the newest records the last matches, some more than wanted, are kept in a ring of
  * decoded entries that point into the segment's bytes, printed, and the segment before is looked at for the rest. Damaged bytes are passed over.
- * The log's thread empties one worker's ring after another, so within a turn of it the records are out of order: they are sorted by time when shown. */
+ * The log's thread empties one worker's ring after another, so within a turn of it the records are out of order: they are sorted by time, and then
+ * the newest are taken. */
 #include "stat/query_scan.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "base/err.h"
 #include "stat/query_text.h"
 
-enum { SEGMENT_READ_MAX = 2 * QUERY_SEGMENT_MAX };
+/* DISORDER_MAX: records that may stand behind newer ones, of one turn of the log's thread. */
+enum { SEGMENT_READ_MAX = 2 * QUERY_SEGMENT_MAX, DISORDER_MAX = 8192 };
 
 /* --- what matches --- */
 
@@ -54,7 +56,7 @@ static void print_sorted(struct query_entry *v, size_t count, struct buf *out)
 /* --- the newest --- */
 
 struct tail {
-	struct query_entry *ring; /* of `want` */
+	struct query_entry *ring; /* of want + DISORDER_MAX */
 	size_t want, seen;
 };
 
@@ -68,15 +70,16 @@ static void gather(const struct query_match *m, const uint8_t *bytes, size_t len
 		query_block_open(&rd, bytes + at, block_len);
 		while (query_block_next(&rd, &e))
 			if (matches(m, &e))
-				t->ring[t->seen++ % t->want] = e;
+				t->ring[t->seen++ % (t->want + DISORDER_MAX)] = e;
 	}
 }
 
 static size_t print_tail(struct tail *t, struct buf *out)
 {
-	size_t count = t->seen < t->want ? t->seen : t->want;
-	print_sorted(t->ring, count, out);
-	return count;
+	size_t kept = t->seen < t->want + DISORDER_MAX ? t->seen : t->want + DISORDER_MAX, shown = kept < t->want ? kept : t->want;
+	qsort(t->ring, kept, sizeof *t->ring, earlier_first);
+	print_sorted(t->ring + kept - shown, shown, out);
+	return shown;
 }
 
 /* As far as the table said: what is being written behind that is not whole yet. */
@@ -90,7 +93,7 @@ int query_scan_newest(struct query_files *f, const struct query_segment *v, unsi
 {
 	size_t want = m->filter->max > QUERY_SCAN_RECORDS_MAX ? QUERY_SCAN_RECORDS_MAX : m->filter->max;
 	struct buf *part = calloc(count + 1, sizeof *part);
-	struct query_entry *ring = calloc(want + 1, sizeof *ring);
+	struct query_entry *ring = calloc(want + DISORDER_MAX, sizeof *ring);
 	unsigned parts = 0;
 	uint64_t until = clock_ms() + QUERY_SCAN_MS;
 	int r = part && ring ? 0 : -ENOMEM;
