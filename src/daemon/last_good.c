@@ -30,7 +30,7 @@ static int load(const char *state, struct buf *bundle, struct config **ret)
 	char path[4096 + sizeof FILE_NAME + 1];
 	struct report quiet;
 	snprintf(path, sizeof path, "%s/%s", state, FILE_NAME);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	report_init(&quiet);

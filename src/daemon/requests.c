@@ -151,6 +151,10 @@ static void set_way(struct parent *p, int fd, const json_t *req)
 		request_answer(fd, false, "which way? `name` is missing");
 		return;
 	}
+	if (!json_is_boolean(json_object_get(req, "up"))) {
+		request_answer(fd, false, "up or down? `up` must be true or false");
+		return;
+	}
 	if (!p->enforcer.pid || tell_enforcer(p, PARENT_WAY, ++p->way_seq, name, on, -1) < 0) {
 		request_answer(fd, false, "the enforcer cannot be told");
 		return;

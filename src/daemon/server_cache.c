@@ -35,7 +35,7 @@ static bool group_of(void *ctx, uint64_t signature, uint16_t *ret)
 void server_cache_load(struct server *s)
 {
 	struct cache_store store = { .ctx = s, .name_seed = s->worker_shared.name_seed, .signature = signature_of, .group = group_of };
-	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = s->args.state_fd < 0 ? -1 : openat(s->args.state_fd, file_name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
 	/* Answers grow old by the wall clock, and one that cannot be read must not stand in the way twice: one file serves one start. */

@@ -13,7 +13,7 @@
 #include "base/rcu.h"
 #include "daemon/server_private.h"
 
-enum { WRITE_MS = 5000 };
+enum { WRITE_MS = 1000 };
 struct control_job { struct job job; int client_fd, request_fd; bool may_change; };
 
 static const struct snapshot *snapshot_take(void *ctx)

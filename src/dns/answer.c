@@ -54,7 +54,7 @@ void answer_own(struct worker *w, const struct ask *a, const struct wire_own *ow
 	send_bytes(w, a, out, wire_own_build(out, room, &a->q, a->question, &limited));
 }
 
-/* Addresses that a steer rule could put into a set. */
+/* Addresses that a steer rule could put into a set. Service records may hold hints, or name another host. */
 static bool has_public_address(const struct wire_own *own)
 {
 	struct addr a;
@@ -63,6 +63,8 @@ static bool has_public_address(const struct wire_own *own)
 			return true;
 	for (unsigned i = 0; i < own->record_count; i++) {
 		const struct wire_record *r = &own->records[i];
+		if (r->type == RR_HTTPS || r->type == RR_SVCB)
+			return true;
 		if ((r->type != RR_A || r->rdlen != 4) && (r->type != RR_AAAA || r->rdlen != 16))
 			continue;
 		a = (struct addr){ .family = r->type == RR_A ? AF_INET : AF_INET6 };

@@ -362,5 +362,9 @@ bool steers_own(struct worker *w, const struct ask *a, const struct view *v)
 	judge_steer(w, a, v, &w->steered);
 	if (refuse_way(w, a, &w->steered))
 		return true;
+	if (w->steered.count && (v->has_other_target || (is_service(a) && look_at_way(w, w->steered.way).has_no6))) {
+		answer_nodata(w, a, EDE_FILTERED, "the addresses of the name itself are steered, hints are not given");
+		return true;
+	}
 	return w->steered.count && v->addr_count && steer_addresses(w, a, NULL, v, &w->steered);
 }

@@ -280,7 +280,7 @@ static int open_journal(struct list_journal *j, int state, const char *name)
 {
 	j->fd = openat(state, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (j->fd < 0 && (errno == EROFS || errno == EACCES))
-		j->fd = openat(state, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		j->fd = openat(state, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	return j->fd < 0 ? -errno : 0;
 }
 
@@ -289,7 +289,7 @@ int list_journal_restore(struct list_journal *j, int state, struct index **ret_i
 	struct index *ix = NULL;
 	struct image_tag tag;
 	char name[32];
-	int fd = openat(state, IMAGE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), r;
+	int fd = openat(state, IMAGE_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW), r;
 
 	r = fd < 0 ? -errno : index_map(&ix, fd, (uint8_t *)&tag);
 	if (fd >= 0)

@@ -342,7 +342,7 @@ int state_load_text(
 		close(dir);
 		return -ENOMEM;
 	}
-	t->fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	t->fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	r = t->fd < 0 ? -errno : load_header(&h, t->fd);
 	close(dir);
 	if (r == 0) {

@@ -107,7 +107,7 @@ int state_load_overlay(int state, const char *list, struct entry_set *added, str
 
 	if (dir < 0)
 		return dir;
-	fd = openat(dir, "overlay", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(dir, "overlay", O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	r = fd < 0 ? -errno : 0;
 	close(dir);
 	if (r < 0)

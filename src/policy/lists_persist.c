@@ -116,6 +116,17 @@ static int save_text(
 	return 0;
 }
 
+static bool is_all_saved(const struct lists *l)
+{
+	for (unsigned i = 0; i < CONFIG_LISTS_MAX; i++) {
+		const struct list_slot *s = &l->slots[i];
+
+		if (s->is_used && ((s->text && !s->is_text_saved) || !s->is_overlay_saved))
+			return false;
+	}
+	return true;
+}
+
 int lists_persist(struct lists *l, struct list_slot *s)
 {
 	char key[300];
@@ -128,16 +139,21 @@ int lists_persist(struct lists *l, struct list_slot *s)
 		if (r == 0)
 			mark_text_saved(l, s);
 	}
-	if (r == 0 && !s->is_overlay_saved) {
+	/* Also when the text finds no room: an edit was acknowledged. */
+	if (!s->is_overlay_saved) {
+		int edits;
+
 		/* What is written takes the place of edits that were damaged. */
 		snprintf(key, sizeof(key), "edits:%s", s->name);
 		lists_alarm(l, key, NULL);
-		r = state_save_overlay(l->state, s->name, &s->added, &s->masked);
+		edits = state_save_overlay(l->state, s->name, &s->added, &s->masked);
 		pthread_mutex_lock(&l->lock);
-		s->is_overlay_saved = r == 0;
+		s->is_overlay_saved = edits == 0;
 		pthread_mutex_unlock(&l->lock);
+		r = r < 0 ? r : edits;
 	}
-	lists_state_result(l, r);
+	if (r < 0 || is_all_saved(l))
+		lists_state_result(l, r);
 	return r;
 }
 

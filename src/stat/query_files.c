@@ -306,7 +306,7 @@ int query_files_list(struct query_files *f, struct query_segment **ret, unsigned
 int query_files_read(struct query_files *f, uint32_t number, uint32_t from, uint32_t to, uint8_t **ret, size_t *ret_len)
 {
 	char name[NAME_MAX_LEN];
-	int fd = openat(f->dir_fd, file_name(name, number), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(f->dir_fd, file_name(name, number), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;
 	size_t want = to > from ? to - from : 0, have = 0;

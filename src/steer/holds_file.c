@@ -187,7 +187,7 @@ static int open_for_reading(struct holds_file *f)
 	char start[MAGIC_LEN];
 	ssize_t n;
 
-	f->fd = openat(f->dirfd, f->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	f->fd = openat(f->dirfd, f->name, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	if (f->fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	do {

@@ -82,7 +82,7 @@ static int saved_write(struct ways *w)
 /* Reads what an earlier run had found. A line that does not parse is left out: at worst a setting stays as we made it. */
 int sysctls_load(struct ways *w)
 {
-	int fd = openat(w->state_dir, SAVED, O_RDONLY | O_CLOEXEC);
+	int fd = openat(w->state_dir, SAVED, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	FILE *f = fdopen(fd, "r");

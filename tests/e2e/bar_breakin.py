@@ -152,6 +152,9 @@ class StandIn:
             pass
 
     def attack_directory(self, number, fd):
+        # What lies in the server's own directory is its own.
+        if os.path.dirname(os.readlink(f"/proc/self/fd/{fd}")).startswith(os.path.join(self.directory, "state", "server")):
+            return
         for path in ("../made-by-stand-in", "../nameway.yaml", "../lists/vpn", "../../made-by-stand-in"):
             self.try_it(f"wrote {path} by directory {number}", lambda p=path: os.close(os.open(p, os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=fd)))
         self.try_it(f"renamed the configuration by directory {number}", lambda: os.rename("../nameway.yaml", "../gone.yaml", src_dir_fd=fd, dst_dir_fd=fd))

@@ -9,7 +9,7 @@ import random
 import sys
 
 SYLLABLES = [c + v for c in "bcdfghjklmnprstvwz" for v in "aeiou"]
-TLDS = ["test", "example", "invalid"] + [a + b for a in ("dobe", "kina", "luro", "miva", "pesa", "rota", "tuni", "vela") for b in ("", "net", "la")]
+TLDS = ["test", "example", "yonder"] + [a + b for a in ("dobe", "kina", "luro", "miva", "pesa", "rota", "tuni", "vela") for b in ("", "net", "la")]
 BARE_TLDS = ["zonka", "zuvira", "zefa"]
 OTHER_TLDS = ["yard", "yonder"]  # nothing listed is under them
 PREFIXES = ["198.51.100.0/28", "198.51.100.16/29", "198.51.100.24/30", "198.51.100.32/27", "198.51.100.64/28", "198.51.100.96/28", "198.51.100.128/26",
