@@ -230,3 +230,18 @@ def test_published_dnsmasq_configurations():
                     word = line.strip().split("=")[0].split("#")[0].strip()
                     if word.startswith("dhcp-") or word in ("enable-tftp", "tftp-root", "enable-ra"):
                         assert f"{path}:{number}:" in p.stderr, f"{path}:{number} `{line.strip()}` is neither carried over nor named"
+
+
+def test_list_that_outgrows_its_limit_keeps_the_old():
+    with World() as w:
+        w.write_list("b", [f"n{i}.test" for i in range(100)])
+        w.start(**{**BLOCK, "more_lists": "  b: { files: [lists/b], max-names: 200 }\n"})
+        assert is_blocked(w, "n99.test")
+        w.write_list("b", [f"n{i}.test" for i in range(100)] + [f"grown{i}.test" for i in range(200)])
+        assert w.wait(lambda: any(a["key"] == "list:b" for a in w.gateway.verb("status")["alarms"]), 8) is not None, "nobody was told"
+        assert is_blocked(w, "n99.test") and not is_blocked(w, "grown1.test")
+        assert w.gateway.verb("list", "reload", "b", "--accept", check=False).returncode, "the limit holds for --accept too"
+        assert is_blocked(w, "n99.test") and not is_blocked(w, "grown1.test")
+        w.write_list("b", [f"n{i}.test" for i in range(100)] + [f"grown{i}.test" for i in range(90)])
+        assert w.wait(lambda: is_blocked(w, "grown1.test"), 8) is not None
+        assert not w.gateway.verb("status")["alarms"]
