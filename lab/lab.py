@@ -40,7 +40,7 @@ SHOW = [  # name, type, the exit it must take, why
     ("watch.video.example", "AAAA", "tunnel 2", "the same, IPv6"),
     ("films.example", "A", "tunnel 2", "listed, its address belongs to an unlisted alias"),
     ("my-player.example", "A", "tunnel 2", "unlisted, but an alias of a listed name"),
-    ("seeds.invalid", "A", "tunnel 2", "under a listed top-level domain"),
+    ("seeds.yonder", "A", "tunnel 2", "under a listed top-level domain"),
     ("rsync.mirror.test", "A", "tunnel 2", "under mirror.test"),
     ("downloads.mirror.test", "A", "direct", "excepted from mirror.test"),
     ("no-name-known.example", "A", "tunnel 2", "unlisted, but its address is in 198.51.100.0/26"),
